@@ -1,8 +1,8 @@
 """The files of the project: streams, SFT samples, RL decisions and predictions, with validation.
 
-A bad line is a `DataError` with `file:line`. Paths inside a file are relative to it and may not leave
-its folder; once loaded they are absolute, so that what `load_samples` and `load_decisions` return
-trains as it is in trl's trainers and ms-swift. What is inside is explained in `types.py`.
+A bad line is a `DataError` with `file:line`. Paths inside a file are relative to it and may not
+leave its folder; once loaded they are absolute, so that what `load_samples` and `load_decisions`
+return trains as it is in trl's trainers and ms-swift. What is inside is explained in `types.py`.
 """
 
 from __future__ import annotations

@@ -28,9 +28,7 @@ class Recipe(BaseModel):
 RecipeT = TypeVar("RecipeT", bound=Recipe)
 
 
-def load_recipe(
-    path: str | Path, model: type[RecipeT], overrides: Sequence[str] = ()
-) -> RecipeT:
+def load_recipe(path: str | Path, model: type[RecipeT], overrides: Sequence[str] = ()) -> RecipeT:
     """Reads a recipe and applies `key=value` overrides (dotted keys reach into sections).
 
     Raises:

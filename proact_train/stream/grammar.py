@@ -15,9 +15,9 @@ def parse(
     """Parses a whole answer (the end-of-turn token already cut off).
 
     Args:
-        text: what the model wrote; white space around the thought and the answer does not count.
-        kind: an event stream answers `<Silence>` or `<Attention>`, an intent stream `<Silence>` or a
-            sentence.
+        text: what the model wrote; white space around thought and answer does not count.
+        kind: an event stream answers `<Silence>` or `<Attention>`, an intent stream `<Silence>` or
+            a sentence.
         with_thought: whether a thought must lead; without it, a thought is illegal.
         lenient: in event streams a sentence counts as an alert (for untrained models).
 
