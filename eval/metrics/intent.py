@@ -66,7 +66,7 @@ def score_intent(
             all of them it is a reply too many. It never hits.
     """
     masks, replied = np.asarray(masks, dtype=bool), np.asarray(replied, dtype=bool)
-    gold = masks.any(axis=0)
+    gold = np.logical_or.reduce(masks, axis=0)
     if is_invalid is not None:
         replied = np.where(is_invalid, ~gold, replied)
     pairs = match_replies(masks, np.flatnonzero(replied))

@@ -170,7 +170,7 @@ def test_intent_equals_brute_force(num_frames, spans, data):
 
 
 def brute_force(owned: list[set[int]], replies: list[int]) -> tuple[float, int]:
-    """Best (total IoU, pairs) over every injective assignment of intervals to replies or nothing."""
+    """Best (total IoU, pairs) over every one-to-one assignment of intervals to replies or none."""
     best = (0.0, 0)
     for choice in set(permutations([*replies, *[None] * len(owned)], len(owned))):
         ious = [
@@ -193,6 +193,11 @@ def test_masks_equal_the_timeline(num_frames, fps, spans):
     assert masks.shape == (len(intervals), num_frames)
     for mask, interval in zip(masks, intervals, strict=True):
         assert np.flatnonzero(mask).tolist() == interval_frames(interval, fps, num_frames)
+
+
+def test_float_noise_at_an_edge_owns_no_extra_frame():
+    masks = interval_masks([Interval(0.1, 0.1 + 0.2), Interval(0.1 + 0.2, 0.6)], 8, 10.0)
+    assert [np.flatnonzero(mask).tolist() for mask in masks] == [[1, 2], [3, 4, 5]]
 
 
 def test_run_starts_of_nothing():
