@@ -19,7 +19,7 @@ from ..report import BuildReport
 from .plan import USES, plan_stream, to_stream
 from .render import render_video
 
-SPLITS = ("train", "rl", "test")
+SPLITS: tuple[str, ...] = ("train", "rl", "test")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

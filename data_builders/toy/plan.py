@@ -128,11 +128,14 @@ def gold_runs(plan: Plan) -> list[tuple[int, int]]:
 
 
 def thought(frame: Frame, place: str) -> str:
-    """The gold thought: what is in view, what a hand does, where."""
+    """The gold thought: what is in view, what a hand does, where.
+
+    It begins with a verb so that a word is the same token here, in the query and in memory.
+    """
     seen = " and ".join(str(thing) for thing in frame.visible()) or "nothing"
     if frame.hand:
         seen += f", hand {frame.hand.gesture} {frame.slots[frame.hand.slot]}"
-    return f"{seen} on {place}"
+    return f"see {seen} on {place}"
 
 
 def _spans(rng: random.Random) -> list[tuple[int, int]]:
