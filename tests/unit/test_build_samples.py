@@ -86,7 +86,7 @@ def test_missing_thoughts_and_broken_videos_are_counted_drops(stream: Stream, tm
     bad.write_bytes((tmp_path / "a.mp4").read_bytes()[:400])
     streams = [
         replace(stream, id="no-thoughts", thoughts=None),
-        replace(stream, id="marker", thoughts={**stream.thoughts, 2: "it is <Silence>"}),
+        replace(stream, id="marker", thoughts={**(stream.thoughts or {}), 2: "it is <Silence>"}),
         replace(stream, id="broken", video=Video(str(bad), 10.0)),
         stream,
     ]
