@@ -1,0 +1,212 @@
+"""One SFT run, read downward: recipe, seeds, model, data, trainer, train or resume, save.
+
+Left to DeepSpeed: sharding. Left to `proact build sft`: whole turns dropped to a token budget,
+thoughts capped, loss weights.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import datasets
+import torch
+from safetensors import safe_open
+from transformers import PrinterCallback, ProgressCallback, set_seed
+from transformers.integrations import is_deepspeed_zero3_enabled
+from trl import SFTConfig
+
+from ..core.contracts import load_samples
+from ..core.errors import RunError
+from ..core.jsonl import write_jsonl
+from ..core.recipe import dump_recipe, load_recipe
+from ..core.run_folder import (
+    COMPLETE,
+    METRICS,
+    MODEL,
+    checkpoint_step,
+    load_metrics,
+    mark_complete,
+    model_folder,
+    newest_complete_checkpoint,
+)
+from ..model.load import freeze_vision, load_model, load_processor, trainable_summary
+from .collator import SftCollator, check_samples
+from .recipe import KEYS_FREE_ON_RESUME, SftRecipe
+from .trainer import EXIT_CODE_STOPPED, MetricsFile, ProgressBar, StopFile, WeightedSftTrainer
+
+
+def run_sft(recipe: SftRecipe) -> int:
+    """Trains to the end, or until the stop file appears.
+
+    Returns:
+        0 once RUN/model stands, 85 if the run was asked to stop and saved a checkpoint.
+
+    Raises:
+        ProActError: the recipe does not fit the launch, the data or the run folder.
+    """
+    run = Path(recipe.output_dir)
+    checkpoint = newest_complete_checkpoint(run)
+    if checkpoint:
+        check_same_recipe(recipe, run)
+    arguments = build_arguments(recipe)  # before the model: ZeRO-3 shards while it loads
+    is_main = arguments.process_index == 0
+    if (run / MODEL / COMPLETE).is_file():
+        if is_main:
+            print(f"{run / MODEL}: this run is finished. Give another output_dir to train anew.")
+        return 0
+
+    set_seed(recipe.seed)
+    source = model_folder(recipe.model)
+    processor = load_processor(source, recipe.max_pixels)
+    samples = load_samples(recipe.train_samples)
+    lengths = check_samples(
+        processor, samples, recipe.max_context_tokens, with_thought=recipe.with_thought
+    )
+    model = load_model(source, load_dtype(recipe), recipe.attn_implementation)
+    if not recipe.train_vision:
+        freeze_vision(model)
+
+    trainer = WeightedSftTrainer(
+        model=model,
+        args=arguments,
+        data_collator=SftCollator(processor, samples, recipe.encoded_cache_mib),
+        train_dataset=datasets.Dataset.from_dict({"sample_idx": list(range(len(samples)))}),
+        processing_class=processor,
+    )
+    add_callbacks(trainer)
+    if is_main:
+        if checkpoint is None:
+            dump_recipe(recipe, run / "recipe.yaml")
+        keep_metrics_until(run, checkpoint_step(checkpoint) if checkpoint else 0)
+        print(trainable_summary(model))
+        print(
+            f"{len(samples):,} samples, {min(lengths):,} to {max(lengths):,} tokens, "
+            f"{arguments.world_size} process(es) x {arguments.gradient_accumulation_steps} "
+            f"accumulation step(s) x {recipe.micro_batch_size}"
+        )
+    trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    if trainer.is_stopped:
+        if is_main:
+            print(f"Stopped at step {trainer.state.global_step}; launch again to go on.")
+        return EXIT_CODE_STOPPED
+
+    trainer.save_model(str(run / MODEL))
+    if is_main:
+        check_saved_model(run / MODEL)
+        mark_complete(run / MODEL)
+    trainer.accelerator.wait_for_everyone()
+    trainer.accelerator.end_training()
+    return 0
+
+
+def build_arguments(recipe: SftRecipe) -> SFTConfig:
+    """trl's arguments for a recipe under the current launch."""
+    num_processes = int(os.environ.get("WORLD_SIZE", "1"))
+    per_pass = num_processes * recipe.micro_batch_size
+    if recipe.batch_size % per_pass:
+        raise RunError(
+            "batch_size",
+            f"{recipe.batch_size} streams over {num_processes} processes x micro_batch_size "
+            f"{recipe.micro_batch_size}",
+            f"a multiple of {per_pass}",
+            "Change batch_size, micro_batch_size or the number of processes.",
+        )
+    has_gpu = torch.cuda.is_available()
+    uses_deepspeed = os.environ.get("ACCELERATE_USE_DEEPSPEED", "false") == "true"
+    if recipe.report_to == "wandb":
+        os.environ.setdefault("WANDB_PROJECT", "proact-stream")
+    arguments = SFTConfig(
+        output_dir=recipe.output_dir,
+        run_name=recipe.run_name or Path(recipe.output_dir).name,
+        per_device_train_batch_size=recipe.micro_batch_size,
+        gradient_accumulation_steps=recipe.batch_size // per_pass,
+        num_train_epochs=recipe.num_train_epochs,
+        max_steps=recipe.max_steps or -1,
+        learning_rate=recipe.learning_rate,
+        lr_scheduler_type="cosine_with_min_lr",
+        lr_scheduler_kwargs={"min_lr": recipe.min_lr},
+        warmup_steps=recipe.warmup_ratio,  # a number below 1 is a share of the steps
+        weight_decay=recipe.weight_decay,
+        adam_beta1=recipe.adam_beta1,
+        adam_beta2=recipe.adam_beta2,
+        max_grad_norm=recipe.max_grad_norm,
+        seed=recipe.seed,
+        bf16=recipe.dtype == "bfloat16",
+        gradient_checkpointing=recipe.gradient_checkpointing,
+        gradient_checkpointing_kwargs={"use_reentrant": False},
+        activation_offloading=recipe.activation_offload,
+        max_length=None,
+        dataset_kwargs={"skip_prepare_dataset": True},
+        remove_unused_columns=False,
+        dataloader_num_workers=recipe.num_workers,
+        dataloader_pin_memory=has_gpu,
+        logging_steps=recipe.logging_steps,
+        report_to=recipe.report_to,
+        save_steps=recipe.save_steps,
+        save_total_limit=recipe.keep_checkpoints,
+        use_cpu=not has_gpu and not uses_deepspeed,
+        ddp_backend="gloo" if not has_gpu and (uses_deepspeed or num_processes > 1) else None,
+        ddp_find_unused_parameters=False,
+    )
+    plugin: Any = arguments.deepspeed_plugin
+    if is_deepspeed_zero3_enabled() and not plugin.zero3_save_16bit_model:
+        raise RunError(
+            "the accelerate configuration, zero3_save_16bit_model",
+            "false",
+            "true: without it the run would end without a model for the next stage",
+            "Set it, as recipes/accelerate/*zero3*.yaml do.",
+        )
+    return arguments
+
+
+def load_dtype(recipe: SftRecipe) -> torch.dtype:
+    """Master weights are float32: DeepSpeed makes its own, elsewhere the model holds them."""
+    uses_deepspeed = os.environ.get("ACCELERATE_USE_DEEPSPEED", "false") == "true"
+    return torch.bfloat16 if recipe.dtype == "bfloat16" and uses_deepspeed else torch.float32
+
+
+def add_callbacks(trainer: WeightedSftTrainer) -> None:
+    """Progress bar, metrics file and stop file, in place of transformers' printing."""
+    for printing in (ProgressCallback, PrinterCallback):
+        trainer.remove_callback(printing)
+    for callback in (MetricsFile(), ProgressBar(), StopFile(trainer)):
+        trainer.add_callback(callback)
+
+
+def check_same_recipe(recipe: SftRecipe, run: Path) -> None:
+    """A run resumes only under what it was started with. Raises RunError naming the keys."""
+    before = load_recipe(run / "recipe.yaml", SftRecipe).model_dump()
+    after = recipe.model_dump()
+    changed = [k for k in after if k not in KEYS_FREE_ON_RESUME and before[k] != after[k]]
+    if changed:
+        raise RunError(
+            f"{run}: {', '.join(changed)}",
+            ", ".join(f"{after[key]!r}" for key in changed),
+            f"{', '.join(f'{before[key]!r}' for key in changed)}, as its checkpoint was trained",
+            "Restore the values, or give another output_dir to start anew.",
+        )
+
+
+def keep_metrics_until(run: Path, step: int) -> None:
+    """Drops the metrics of steps that will be trained again."""
+    if (run / METRICS).is_file():
+        write_jsonl(run / METRICS, load_metrics(run, up_to_step=step))
+
+
+def check_saved_model(folder: Path) -> None:
+    """Re-opens the weights: a mistake under ZeRO-3 leaves tensors of size 0. Raises RunError."""
+    files = sorted(folder.glob("*.safetensors"))
+    empty = [folder.name] if not files else []
+    for path in files:
+        with safe_open(path, "pt") as tensors:
+            shapes = {name: tensors.get_slice(name).get_shape() for name in tensors.keys()}  # noqa: SIM118
+        empty += [name for name, shape in shapes.items() if 0 in shape]
+    if empty:
+        raise RunError(
+            str(folder),
+            f"no weights in {', '.join(empty[:3])}",
+            "a whole model",
+            "Report this with the accelerate configuration; the last checkpoint is whole.",
+        )
