@@ -169,6 +169,18 @@ def test_resume_keeps_finished_streams_and_drops_a_torn_line(tmp_path):
     assert actions == ["alert", "silence"]
 
 
+def test_a_torn_line_does_not_swallow_the_next_one(tmp_path):
+    streams = [event("a", "01"), event("b", "01")]
+    path = tmp_path / "p.partial"
+    for idx in range(2):
+        with PartialFile(path, {"model": "m"}, streams) as partial:
+            partial.append(finished(streams[idx]))
+        with path.open("ab") as file:
+            file.write(b'{"told"')
+    with PartialFile(path, {"model": "m"}, streams) as partial:
+        assert sorted(partial.finished) == ["a", "b"]
+
+
 def test_resume_predicts_a_changed_stream_again(tmp_path):
     streams = unfinished_run(tmp_path)
     streams[0] = replace(streams[0], profile={"name": "other"})
