@@ -54,12 +54,12 @@ class Encoded:
         turns: the answers' spans, in order.
     """
 
-    input_ids: Int[Tensor, "tokens"]
-    mm_token_type_ids: Int[Tensor, "tokens"]
+    input_ids: Int[Tensor, " tokens"]
+    mm_token_type_ids: Int[Tensor, " tokens"]
     pixel_values: Float[Tensor, "patches patch_dim"]
     image_grid_thw: Int[Tensor, "images 3"]
-    loss_weights: Float[Tensor, "tokens"]
-    turn_ids: Int[Tensor, "tokens"]
+    loss_weights: Float[Tensor, " tokens"]
+    turn_ids: Int[Tensor, " tokens"]
     turns: tuple[TurnSpan, ...]
 
     def __len__(self) -> int:
@@ -113,7 +113,7 @@ def encode_turn(
         assistant header. Pieces and answers (each closed with `<|im_end|>`), one after the other,
         equal `encode` of the whole conversation.
     """
-    assert new_messages and new_messages[-1]["role"] == "user"
+    assert new_messages[-1]["role"] == "user"
     assert all(message["role"] != "assistant" for message in new_messages)
     if is_first:
         return encode(processor, new_messages, images, where)
