@@ -1,4 +1,4 @@
-# Two commands do all the set-up on a fresh machine: `make demo` and `make test` make .venv when it is missing.
+# `make check` and `make test` make .venv and install when needed.
 PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
@@ -7,7 +7,7 @@ export OMP_NUM_THREADS ?= 1
 export HF_HUB_OFFLINE ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
-.PHONY: help install demo demo-seeds check test test-fast test-slurm format clean
+.PHONY: help install check test test-fast format clean
 
 help:  ## Show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -19,26 +19,17 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@
 
-demo: install  ## Toy data, tiny model, SFT, GSPO, evaluation and a report: runs/demo/report.html
-	$(BIN)/proact demo --out runs/demo
-
-demo-seeds: install  ## The demo's GSPO stage on three seeds, paired on held-out decisions
-	$(BIN)/proact demo --out runs/demo-seeds --seeds 0 1 2
-
 check: install  ## Lint, format, types and import directions
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports --no-logo
 
-test: install  ## Every test that needs neither a GPU nor Slurm
+test: install  ## Every test that needs no GPU
 	$(BIN)/pytest
 
 test-fast: install  ## Unit, golden and numerics tests: under three minutes
 	$(BIN)/pytest tests/unit tests/golden tests/numerics
-
-test-slurm: install  ## The toy recipes through slurm/train.sbatch on a two-node Slurm on loopback
-	$(BIN)/pytest tests/slurm -m slurm
 
 format: install  ## Apply ruff's fixes and format
 	$(BIN)/ruff check --fix .
