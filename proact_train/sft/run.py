@@ -126,7 +126,8 @@ def build_arguments(recipe: SftRecipe) -> SFTConfig:
         max_steps=recipe.max_steps or -1,
         learning_rate=recipe.learning_rate,
         lr_scheduler_type="cosine_with_min_lr",
-        lr_scheduler_kwargs={"min_lr": recipe.min_lr},
+        # As a share: DeepSpeed's optimizer hides the rate that `min_lr` would be held against.
+        lr_scheduler_kwargs={"min_lr_rate": recipe.min_lr / recipe.learning_rate},
         warmup_steps=recipe.warmup_ratio,  # a number below 1 is a share of the steps
         weight_decay=recipe.weight_decay,
         adam_beta1=recipe.adam_beta1,
