@@ -34,7 +34,9 @@ def rollout_metrics(rows: Sequence[Row], num_generations: int) -> dict[str, floa
         metrics[f"class/{name}/accuracy"] = _mean(float(row.action == name) for row in of_class)
         metrics[f"class/{name}/share"] = len(of_class) / len(rows)
     for kind in sorted({row.kind for row in rows}):
-        metrics[f"kind/{kind}/reward"] = _mean(row.rewards.total for row in rows if row.kind == kind)
+        metrics[f"kind/{kind}/reward"] = _mean(
+            row.rewards.total for row in rows if row.kind == kind
+        )
     metrics |= _group_metrics(rows, num_generations) | _length_metrics(rows)
     return {name: value for name, value in metrics.items() if not math.isnan(value)}
 

@@ -67,8 +67,8 @@ def paired_difference(
 def clustered_standard_error(values: Sequence[float], clusters: Sequence[object]) -> float | None:
     """Standard error of a mean whose summands are independent between clusters only.
 
-    `sqrt(C / (C - 1) * sum_c (sum_{i in c} (x_i - mean))^2) / n`; with one value a cluster it is the
-    usual `std / sqrt(n)`. None with fewer than two clusters.
+    `sqrt(C / (C - 1) * sum_c (sum_{i in c} (x_i - mean))^2) / n`; with one value a cluster it is
+    the usual `std / sqrt(n)`. None with fewer than two clusters.
     """
     sums, mean = defaultdict[object, float](float), fmean(values)
     for value, cluster in zip(values, clusters, strict=True):

@@ -12,6 +12,11 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from ..core.recipe import Recipe
 
+# A run may resume under another value of these: none changes a number that is trained.
+KEYS_FREE_ON_RESUME = frozenset(
+    {"report_to", "save_steps", "keep_checkpoints", "log_completions", "gpu_memory_gib"}
+    | {"output_dir", "run_name", "gradient_checkpointing"}
+)
 # Qwen3-VL: one token per 32 x 32 pixels, and about 44 text tokens a turn (time mark, tags, answer).
 PIXELS_PER_TOKEN = 32 * 32
 TEXT_TOKENS_PER_TURN = 44
@@ -23,8 +28,8 @@ Weight = Annotated[float, Field(ge=0.0)]
 class LoraSettings(Recipe):
     """The adapter, on the language model's linear layers only."""
 
-    r: int = Field(32, ge=1)
-    alpha: int = Field(128, ge=1)
+    r: int = Field(default=32, ge=1)
+    alpha: int = Field(default=128, ge=1)
 
 
 class RewardWeights(Recipe):
@@ -40,12 +45,12 @@ class RewardWeights(Recipe):
 class RewardSettings(Recipe):
     """The five rewards (paper 4.2) and the known holes of their formulas, closed by option."""
 
-    weights: RewardWeights = RewardWeights()
+    weights: RewardWeights = Field(default_factory=RewardWeights)
     # Who gives `sim_sem`: `similarity` is the embedded MiniLM with rules, never an LLM.
     judge: Literal["similarity"] = "similarity"
     length_unit: Literal["tokens", "words", "characters"] = "tokens"
     # A thought shorter than this fails the format; 0 is the paper's rule.
-    min_thought_tokens: int = Field(0, ge=0)
+    min_thought_tokens: int = Field(default=0, ge=0)
     # `<Attention>` against `<Silence>` earns nothing instead of 0.40.
     exact_markers: bool = False
     # An answer that breaks the grammar earns no response points.
@@ -56,8 +61,8 @@ class EvaluationSettings(Recipe):
     """The paired measurement on held-out decisions, before and after training."""
 
     # Decisions of the held-out file, spread evenly over it; 0 turns the measurement off.
-    num_decisions: int = Field(0, ge=0)
-    num_generations: int = Field(8, ge=1)
+    num_decisions: int = Field(default=0, ge=0)
+    num_generations: int = Field(default=8, ge=1)
     seed: int = 1234
 
 
@@ -68,26 +73,33 @@ class RlRecipe(Recipe):
     model: str = Field(min_length=1)
     train_decisions: str = Field(min_length=1)
     held_out_decisions: str | None = None
+    # The run folder; a run that was stopped goes on from its newest complete checkpoint.
     output_dir: str = Field(min_length=1)
+    # How the run is called in wandb; None takes the run folder's name.
+    run_name: str | None = None
 
     # What is seen. One max_pixels a stage, for training, rollout and evaluation alike.
     max_pixels: int = Field(200_704, ge=PIXELS_PER_TOKEN)
-    # Prompt and completion together; a longer prompt loses its oldest turns, whole, and says so.
+    # Prompt and completion together. A longer decision is refused at the start; `proact build rl`
+    # drops its whole oldest turns instead.
     max_context_tokens: int = Field(20_000, ge=1)
     with_thought: bool = True
 
-    # Sampling. Log-probs are taken at this temperature, of the whole vocabulary.
+    # Sampling. Log-probs of every pass are taken at this temperature.
     num_generations: int = Field(16, ge=2)
     temperature: float = Field(1.0, gt=0.0)
-    top_p: float = Field(1.0, gt=0.0, le=1.0)
+    # Only 1: what is cut from sampling would still count in the log-probs.
+    top_p: float = Field(1.0, ge=1.0, le=1.0)
     max_completion_length: int = Field(128, ge=2)
+    # Truncated completions then contribute nothing; by default they count as they are.
     mask_truncated_completions: bool = False
 
     # The objective (DESIGN 7).
     beta: float = Field(0.001, ge=0.0)
     epsilon: float = Field(0.2, gt=0.0, lt=1.0)
+    # Optimiser steps that use one generation; above 1 the old pass is made and clipping can act.
     num_iterations: int = Field(1, ge=1)
-    rewards: RewardSettings = RewardSettings()
+    rewards: RewardSettings = Field(default_factory=RewardSettings)
 
     # One optimiser step takes this many decisions, over all ranks, each with num_generations
     # completions. It must divide by the number of ranks.
@@ -95,7 +107,7 @@ class RlRecipe(Recipe):
     max_steps: int | None = Field(None, ge=1)
     num_train_epochs: int = Field(1, ge=1)
 
-    lora: LoraSettings = LoraSettings()
+    lora: LoraSettings = Field(default_factory=LoraSettings)
     learning_rate: float = Field(1e-6, gt=0.0)
     lr_scheduler_type: Literal["constant", "constant_with_warmup", "linear", "cosine"] = "constant"
     warmup_steps: int = Field(0, ge=0)
@@ -110,11 +122,12 @@ class RlRecipe(Recipe):
     gradient_checkpointing: bool = True
 
     save_steps: int = Field(50, ge=1)
-    save_total_limit: int = Field(2, ge=1)
+    # At least two, so that one whole checkpoint stands while the next is being written.
+    keep_checkpoints: int = Field(2, ge=2)
     report_to: Literal["none", "wandb"] = "none"
     # Completions a step in completions.jsonl; 0 keeps none.
     log_completions: int = Field(16, ge=0)
-    evaluation: EvaluationSettings = EvaluationSettings()
+    evaluation: EvaluationSettings = Field(default_factory=EvaluationSettings)
     # `proact preflight` refuses a forecast above it.
     gpu_memory_gib: float = Field(80.0, gt=0.0)
 

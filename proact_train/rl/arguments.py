@@ -1,0 +1,81 @@
+"""transformers' training arguments for a recipe under the current launch."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import TrainingArguments
+from transformers.integrations import is_deepspeed_zero3_enabled
+
+from ..core.errors import RunError
+from .recipe import RlRecipe
+
+
+def build_arguments(recipe: RlRecipe, num_steps: int) -> TrainingArguments:
+    """One micro-batch is one decision; accumulation makes up the rest of a rank's share.
+
+    Raises:
+        RunError: the decisions of a step do not divide by the ranks, or ZeRO-3 would end without a
+            loadable adapter.
+    """
+    num_processes = int(os.environ.get("WORLD_SIZE", "1"))
+    if recipe.decisions_per_step % num_processes:
+        raise RunError(
+            "decisions_per_step",
+            f"{recipe.decisions_per_step} decisions over {num_processes} processes",
+            f"a multiple of {num_processes}",
+            "Change decisions_per_step or the number of processes.",
+        )
+    has_gpu = torch.cuda.is_available()
+    uses_deepspeed = _uses_deepspeed()
+    if recipe.report_to == "wandb":
+        os.environ.setdefault("WANDB_PROJECT", "proact-stream")
+    arguments = TrainingArguments(
+        output_dir=recipe.output_dir,
+        run_name=recipe.run_name or Path(recipe.output_dir).name,
+        per_device_train_batch_size=1,
+        gradient_accumulation_steps=recipe.decisions_per_step // num_processes,
+        max_steps=num_steps,
+        learning_rate=recipe.learning_rate,
+        lr_scheduler_type=recipe.lr_scheduler_type,
+        warmup_steps=recipe.warmup_steps,
+        weight_decay=recipe.weight_decay,
+        adam_beta1=recipe.adam_beta1,
+        adam_beta2=recipe.adam_beta2,
+        max_grad_norm=recipe.max_grad_norm,
+        seed=recipe.seed,
+        bf16=recipe.dtype == "bfloat16",
+        gradient_checkpointing=recipe.gradient_checkpointing,
+        gradient_checkpointing_kwargs={"use_reentrant": False},
+        remove_unused_columns=False,
+        ignore_data_skip=True,  # the slot loader begins where the checkpoint stands
+        logging_steps=1,
+        logging_nan_inf_filter=False,
+        report_to=recipe.report_to,
+        save_steps=recipe.save_steps,
+        save_total_limit=recipe.keep_checkpoints,
+        use_cpu=not has_gpu and not uses_deepspeed,
+        ddp_backend="gloo" if not has_gpu and (uses_deepspeed or num_processes > 1) else None,
+        ddp_find_unused_parameters=False,
+    )
+    plugin: Any = arguments.deepspeed_plugin
+    if is_deepspeed_zero3_enabled() and not plugin.zero3_save_16bit_model:
+        raise RunError(
+            "the accelerate configuration, zero3_save_16bit_model",
+            "false",
+            "true: without it the run would end without an adapter that can be loaded",
+            "Set it, as recipes/accelerate/*zero3*.yaml do.",
+        )
+    return arguments
+
+
+def load_dtype(recipe: RlRecipe) -> torch.dtype:
+    """The base's; the adapter's weights are float32, or DeepSpeed keeps float32 masters."""
+    return torch.bfloat16 if recipe.dtype == "bfloat16" else torch.float32
+
+
+def _uses_deepspeed() -> bool:
+    return os.environ.get("ACCELERATE_USE_DEEPSPEED", "false") == "true"

@@ -1,0 +1,247 @@
+"""One GSPO run, read downward: recipe, seeds, model, adapter, data, measure, train, save, measure.
+
+Left out: stream trees over several decisions, server engines, groups split over ranks. Left to
+DeepSpeed: sharding. Left to `proact build rl`: which turns are decisions, whole turns dropped to a
+token budget.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from transformers import PrinterCallback, ProgressCallback, set_seed
+
+from ..core.contracts import load_decisions
+from ..core.errors import RunError
+from ..core.jsonl import parse_object, read_lines, write_jsonl
+from ..core.recipe import dump_recipe, load_recipe
+from ..core.run_folder import (
+    COMPLETE,
+    METRICS,
+    MODEL,
+    checkpoint_step,
+    load_metrics,
+    mark_complete,
+    model_folder,
+    newest_complete_checkpoint,
+)
+from ..model.load import load_model, load_processor, trainable_summary
+from ..model.lora import add_lora
+from ..model.trunk import use_trunk_attention
+from .arguments import build_arguments, load_dtype
+from .batch import check_decisions
+from .callbacks import EXIT_CODE_STOPPED, GradientWatch, MetricsFile, ProgressBar, StopFile
+from .evaluate import (
+    Measurement,
+    describe,
+    held_out_decisions,
+    load_before,
+    measure,
+    save_before,
+    write_report,
+)
+from .metrics import rollout_metrics, spread, table_row
+from .recipe import KEYS_FREE_ON_RESUME, RlRecipe
+from .rollout import InProcessEngine, Sampling, whole_weights
+from .rows import Row
+from .scoring import build_scorer
+from .trainer import GspoTrainer
+
+COMPLETIONS = "completions.jsonl"
+
+
+def run_rl(recipe: RlRecipe) -> int:
+    """Trains to the end, or until the stop file appears.
+
+    Returns:
+        0 once RUN/model holds the adapter, 85 if the run was asked to stop and saved a checkpoint.
+
+    Raises:
+        ProActError: the recipe does not fit the launch, the data or the run folder.
+    """
+    run = Path(recipe.output_dir)
+    checkpoint = newest_complete_checkpoint(run)
+    if checkpoint:
+        check_same_recipe(recipe, run)
+    source = model_folder(recipe.model).absolute()
+    processor = load_processor(source, recipe.max_pixels)
+    decisions, held_out = load_decisions(recipe.train_decisions), held_out_decisions(recipe)
+    num_steps = count_steps(recipe, len(decisions))
+    arguments = build_arguments(recipe, num_steps)  # before the model: ZeRO-3 shards as it loads
+    is_main = arguments.process_index == 0
+    if (run / MODEL / COMPLETE).is_file():
+        if is_main:
+            print(f"{run / MODEL}: this run is finished. Give another output_dir to train anew.")
+        return 0
+    for path, chosen in (
+        (recipe.train_decisions, decisions),
+        *([(recipe.held_out_decisions or "", held_out)] if held_out else []),
+    ):
+        lengths = check_decisions(
+            processor,
+            chosen,
+            path,
+            recipe.max_context_tokens,
+            recipe.max_completion_length,
+            recipe.with_thought,
+        )
+        if is_main:
+            print(f"{path}: {len(chosen):,} decisions, {min(lengths):,} to {max(lengths):,} tokens")
+
+    set_seed(recipe.seed)
+    base = load_model(source, load_dtype(recipe), recipe.attn_implementation)
+    model: Any = add_lora(base, recipe.lora.r, recipe.lora.alpha)
+    use_trunk_attention(model)
+    scorer = build_scorer(recipe.rewards, processor, recipe.with_thought)
+    sampling = Sampling(recipe.num_generations, recipe.temperature, recipe.max_completion_length)
+    trainer = GspoTrainer(
+        recipe=recipe,
+        decisions=decisions,
+        scorer=scorer,
+        engine=InProcessEngine(model, processor, sampling),
+        num_steps=num_steps,
+        on_rows=build_recorder(recipe, run, is_main),
+        model=model,
+        args=arguments,
+        processing_class=processor,
+        train_dataset=decisions,
+    )
+    add_callbacks(trainer, model, recipe)
+    if is_main:
+        begin_run_folder(recipe, run, checkpoint)
+        print(trainable_summary(model))
+    before = measure_before(trainer, run, held_out)
+    trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    if trainer.is_stopped:
+        if is_main:
+            print(f"Stopped at step {trainer.state.global_step}; launch again to go on.")
+        return EXIT_CODE_STOPPED
+    finish(trainer, run, held_out, before)
+    return 0
+
+
+def count_steps(recipe: RlRecipe, num_decisions: int) -> int:
+    """Optimiser steps: `max_steps`, or all epochs over the file times the steps a generation."""
+    if recipe.max_steps is not None:
+        return recipe.max_steps
+    num_slots = recipe.num_train_epochs * num_decisions
+    return math.ceil(num_slots / recipe.decisions_per_step) * recipe.num_iterations
+
+
+def build_recorder(recipe: RlRecipe, run: Path, is_main: bool) -> Any:
+    """What happens to a generation's rows: the table, and metrics for the next log."""
+
+    def record(step: int, rows: list[Row]) -> dict[str, float]:
+        if is_main and recipe.log_completions:
+            with (run / COMPLETIONS).open("a", encoding="utf-8") as file:
+                for row in spread(rows, recipe.log_completions):
+                    file.write(json.dumps(table_row(row, step), ensure_ascii=False) + "\n")
+        return rollout_metrics(rows, recipe.num_generations)
+
+    return record
+
+
+def add_callbacks(trainer: GspoTrainer, model: Any, recipe: RlRecipe) -> None:
+    """Progress bar, metrics file, stop file and gradient watch, in place of printing."""
+    for printing in (ProgressCallback, PrinterCallback):
+        trainer.remove_callback(printing)
+    stop_file = StopFile(trainer, recipe.num_iterations)
+    for callback in (MetricsFile(), ProgressBar(), stop_file, GradientWatch(model)):
+        trainer.add_callback(callback)
+
+
+def begin_run_folder(recipe: RlRecipe, run: Path, checkpoint: Path | None) -> None:
+    """Writes the recipe, or drops what will be trained again from metrics and table."""
+    run.mkdir(parents=True, exist_ok=True)
+    if checkpoint is None:
+        dump_recipe(recipe, run / "recipe.yaml")
+    step = checkpoint_step(checkpoint) if checkpoint else 0
+    if (run / METRICS).is_file():
+        write_jsonl(run / METRICS, load_metrics(run, up_to_step=step))
+    if (run / COMPLETIONS).is_file():
+        whole = [row for row in read_lines(run / COMPLETIONS) if row[1].endswith(b"\n")]
+        rows = [parse_object(where, line) for where, line in whole]
+        write_jsonl(run / COMPLETIONS, [row for row in rows if row["step"] <= step])
+
+
+def measure_before(trainer: GspoTrainer, run: Path, held_out: list[Any]) -> Measurement | None:
+    """The held-out measurement of the untrained adapter, kept for a resumed run."""
+    if not held_out:
+        return None
+    trainer.accelerator.wait_for_everyone()
+    before = load_before(run) or measure_with(trainer, held_out)
+    if trainer.is_world_process_zero():
+        save_before(run, before)
+    return before
+
+
+def measure_with(trainer: GspoTrainer, held_out: list[Any]) -> Measurement:
+    accelerator = trainer.accelerator
+    model = accelerator.unwrap_model(trainer.model_wrapped)
+    engine = trainer.model_wrapped if model is not trainer.model_wrapped else None
+    with whole_weights(model, engine):
+        return measure(
+            model,
+            trainer.scorer,
+            trainer.recipe,
+            held_out,
+            accelerator.process_index,
+            accelerator.num_processes,
+        )
+
+
+def finish(
+    trainer: GspoTrainer, run: Path, held_out: list[Any], before: Measurement | None
+) -> None:
+    """Measures again, saves the adapter to RUN/model and proves that it is whole."""
+    if before is not None:
+        after = measure_with(trainer, held_out)
+        if trainer.is_world_process_zero():
+            print(describe(write_report(run, trainer.recipe, held_out, before, after)))
+    trainer.save_model(str(run / MODEL))
+    if trainer.is_world_process_zero():
+        check_saved_adapter(run / MODEL)
+        mark_complete(run / MODEL)
+    trainer.accelerator.wait_for_everyone()
+    trainer.accelerator.end_training()
+
+
+def check_same_recipe(recipe: RlRecipe, run: Path) -> None:
+    """A run resumes only under what it was started with. Raises RunError naming the keys."""
+    before = load_recipe(run / "recipe.yaml", RlRecipe).model_dump()
+    after = recipe.model_dump()
+    changed = [k for k in after if k not in KEYS_FREE_ON_RESUME and before[k] != after[k]]
+    if changed:
+        raise RunError(
+            f"{run}: {', '.join(changed)}",
+            ", ".join(f"{after[key]!r}" for key in changed),
+            f"{', '.join(f'{before[key]!r}' for key in changed)}, as its checkpoint was trained",
+            "Restore the values, or give another output_dir to start anew.",
+        )
+
+
+def check_saved_adapter(folder: Path) -> None:
+    """Re-opens the adapter: a mistake under ZeRO-3 leaves tensors of size 0. Raises RunError."""
+    from safetensors import safe_open
+
+    path = folder / "adapter_model.safetensors"
+    problem = None if path.is_file() else "no adapter_model.safetensors"
+    if problem is None:
+        with safe_open(path, "pt") as tensors:
+            names = list(tensors.keys())
+            empty = [name for name in names if 0 in tensors.get_slice(name).get_shape()]
+        if empty or not names:
+            problem = f"no weights in {', '.join(empty[:3]) or path.name}"
+    config = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
+    if problem is None and not Path(config.get("base_model_name_or_path") or "").is_dir():
+        problem = f"the base {config.get('base_model_name_or_path')!r}, which is no folder"
+    if problem is not None:
+        raise RunError(
+            str(folder),
+            problem,
+            "a whole adapter that names its base",
+            "Report this with the accelerate configuration; the last checkpoint is whole.",
+        )
