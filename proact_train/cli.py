@@ -18,6 +18,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "build rl": ("data_builders.rl", "streams -> RL decisions"),
     "predict": ("eval.predict", "watch streams frame by frame -> predictions"),
     "score": ("eval.score", "predictions -> scores by a benchmark's protocol"),
+    "preflight": ("proact_train.preflight", "validate a recipe and forecast tokens and memory"),
 }
 _DESCRIPTION = (
     "Train and measure assistants that watch a first-person video and decide when to speak."
