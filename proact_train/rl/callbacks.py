@@ -21,7 +21,9 @@ class MetricsFile(TrainerCallback):
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
         if state.is_world_process_zero and logs and "loss" in logs:
-            append_metrics(args.output_dir, {"step": state.global_step, **logs})
+            # Trainer's epoch is of no use: to it, the run is one long epoch.
+            kept = {name: value for name, value in logs.items() if name != "epoch"}
+            append_metrics(args.output_dir, {"step": state.global_step, **kept})
 
 
 class ProgressBar(ProgressCallback):
