@@ -66,6 +66,9 @@ def launch(
         arguments += ["evaluation.num_decisions=3", "evaluation.num_generations=2", "beta=0.1"]
         arguments += ["max_completion_length=12", "learning_rate=1.0e-2"]
     settings = {"OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu", "PYTHONPATH": str(ROOT)}
+    # DeepSpeed compiles an extension once; a cache shared with another environment would be
+    # compiled anew at each turn, and a launch waits for it.
+    settings["TORCH_EXTENSIONS_DIR"] = str(Path(sys.prefix) / "torch_extensions")
     return subprocess.run(
         [*command, str(ROOT / f"recipes/{stage}/toy_cpu.yaml"), *arguments, *overrides],
         env={**os.environ, **settings, **env},
