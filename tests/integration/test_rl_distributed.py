@@ -131,7 +131,6 @@ def test_two_processes_give_the_single_process_numbers(
         )
 
 
-@pytest.mark.slow
 def test_a_stopped_run_resumes_bit_by_bit(inputs: tuple[Path, Path], tmp_path: Path) -> None:
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
     assert launch(inputs, whole, "max_steps=3").returncode == 0
