@@ -40,5 +40,6 @@ class EvalRecipe(Recipe):
     device: str | None = None
     """As in torch, such as `cuda:0`; null takes CUDA where there is one, else the CPU."""
 
-    attn_implementation: str | None = None
-    """As in transformers, such as `sdpa`; null takes its choice."""
+    attn_implementation: Literal["sdpa", "eager"] | None = None
+    """As in transformers; null takes its choice. The session's masks are explicit, which
+    FlashAttention does not take."""

@@ -82,10 +82,11 @@ class StreamingSession:
         model: in evaluation mode, with SDPA or eager attention (the masks are explicit).
         max_turn_tokens: an answer is cut there and closed with `<|im_end|>`.
         temperature: 0 takes the likeliest token; vision tokens are never taken.
-        top_p: nucleus of sampling.
+        top_p: nucleus of sampling, among the tokens that may be taken.
         seeds: one for each stream, for sampling; neither batching nor order changes what a stream
             draws.
         max_context_tokens: a stream that would pass it stops with an error; nothing is dropped.
+        names: what errors call the streams, such as their ids.
     """
 
     def __init__(
@@ -98,11 +99,13 @@ class StreamingSession:
         top_p: float = 1.0,
         seeds: Sequence[int] | None = None,
         max_context_tokens: int | None = None,
+        names: Sequence[str] | None = None,
     ):
         assert not model.training, "a session needs the model in evaluation mode"
         self.model, self.processor = unwrap(model), processor
         self.max_turn_tokens, self.temperature, self.top_p = max_turn_tokens, temperature, top_p
         self.max_context_tokens = max_context_tokens
+        self.names = names or [f"stream {row} of the batch" for row in range(num_streams)]
         self.device = self.model.model.language_model.embed_tokens.weight.device
         self.end_id = end_of_turn_id(processor)
         self.forbidden = torch.tensor(forbidden_token_ids(processor), device=self.device)
@@ -134,7 +137,7 @@ class StreamingSession:
             RunError: a stream would pass `max_context_tokens`.
         """
         pieces = [
-            encode_turn(self.processor, messages, frames, is_first=not self.token_ids[row])
+            encode_turn(self.processor, messages, frames, not self.token_ids[row], self.names[row])
             for row, messages, frames in zip(active, new_messages, images, strict=True)
         ]
         logits = self._feed_pieces(active, pieces)
@@ -240,7 +243,7 @@ class StreamingSession:
         if self.temperature == 0:
             chosen = allowed.argmax(-1)
         else:
-            probabilities, order = allowed.exp().sort(-1, descending=True)
+            probabilities, order = allowed.softmax(-1).sort(-1, descending=True)
             cut = probabilities.cumsum(-1) - probabilities >= self.top_p
             probabilities = probabilities.masked_fill(cut & (self.top_p < 1), 0.0)
             picks = [
@@ -255,7 +258,7 @@ class StreamingSession:
         num_tokens = int(self._seen[row]) + num_new
         if self.max_context_tokens is not None and num_tokens > self.max_context_tokens:
             raise RunError(
-                f"stream {row} of the batch",
+                self.names[row],
                 f"{num_tokens} tokens of context",
                 f"at most max_context_tokens, {self.max_context_tokens}",
                 "Raise max_context_tokens, lower max_pixels, or watch a shorter stream.",

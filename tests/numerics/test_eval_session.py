@@ -34,10 +34,12 @@ class Forced(SessionWatch):
             token_id for text in answers for token_id in encode_answer(owner.processor, text)
         ]
         self.logits: list[torch.Tensor] = []
+        self.session._choose = self._choose
 
-    def _choose(self, logits, generator):
-        self.logits.append(logits)
-        return self.token_ids[len(self.logits) - 1]
+    def _choose(self, logits, rows):
+        assert list(rows) == [0]
+        self.logits.append(logits[0])
+        return [(self.token_ids[len(self.logits) - 1], 0.0)]
 
 
 @pytest.mark.parametrize("idx", [0, 1, 2])
