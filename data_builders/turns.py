@@ -16,6 +16,7 @@ from proact_train.core.errors import RunError, VideoError
 from proact_train.core.types import Message, ParseFailure, Stream
 from proact_train.stream.grammar import parse, render
 from proact_train.stream.prompt import build_messages
+from proact_train.stream.resize import TOKEN_SIDE_PX
 from proact_train.stream.store import FrameStore
 from proact_train.stream.timeline import gold_answers
 
@@ -24,7 +25,6 @@ from .report import BuildReport, Drop
 CountTokens = Callable[[str], int]
 # The longest thought that the paper's length reward still pays for (4.2).
 MAX_THOUGHT_TOKENS = 22
-_PX_PER_TOKEN = 32
 _IMAGE = "<|vision_start|><|image_pad|><|vision_end|>"
 
 
@@ -97,7 +97,7 @@ def count_prompt_tokens(
 def tokens_per_image(image: Path) -> int:
     """Tokens that the model spends on one stored frame."""
     with Image.open(image) as opened:
-        return (opened.width // _PX_PER_TOKEN) * (opened.height // _PX_PER_TOKEN)
+        return (opened.width // TOKEN_SIDE_PX) * (opened.height // TOKEN_SIDE_PX)
 
 
 def first_turn_in_budget(

@@ -22,14 +22,13 @@ from .core.recipe import Recipe, load_recipe
 from .core.run_folder import MODEL
 from .model import forecast
 from .model.forecast import GIB, Dimensions, Parameters
-from .stream.resize import TOKEN_SIDE_PX, tokens_per_frame
+from .stream.resize import TEXT_TOKENS_PER_TURN, TOKEN_SIDE_PX, tokens_per_frame
 
 RECIPES = Path(__file__).resolve().parent.parent / "recipes"
 SHIPPED_CONFIG, SHIPPED_TINY_CONFIG = (
     RECIPES / "models/qwen3vl_8b.json",
     RECIPES / "models/tiny.json",
 )
-TEXT_TOKENS_PER_TURN = 44
 # A thought of 16 to 22 tokens, an answer of 26 to 37, tags and end of turn.
 TYPICAL_COMPLETION_TOKENS = 80
 NUM_FRAMES_LOOKED_AT = 64

@@ -15,7 +15,7 @@ from typing import Any, TypeVar, get_args
 from pydantic import BaseModel, ConfigDict, ValidationError
 from ruamel.yaml import YAML, YAMLError
 
-from .errors import RecipeError
+from .errors import RecipeError, RunError
 from .jsonl import atomic_write
 
 
@@ -53,6 +53,27 @@ def dump_recipe(recipe: BaseModel, path: str | Path) -> None:
     YAML(typ="safe").dump(recipe.model_dump(mode="json"), buffer)
     with atomic_write(path) as file:
         file.write(buffer.getvalue())
+
+
+def check_same_recipe(recipe: Recipe, run: str | Path, keys_free_on_resume: frozenset[str]) -> None:
+    """A run resumes only under what it was started with: the `recipe.yaml` in its folder.
+
+    Args:
+        keys_free_on_resume: keys that change no number that is trained.
+
+    Raises:
+        RunError: naming the keys whose values differ.
+    """
+    before = load_recipe(Path(run) / "recipe.yaml", type(recipe)).model_dump()
+    after = recipe.model_dump()
+    changed = [k for k in after if k not in keys_free_on_resume and before[k] != after[k]]
+    if changed:
+        raise RunError(
+            f"{run}: {', '.join(changed)}",
+            ", ".join(f"{after[key]!r}" for key in changed),
+            f"{', '.join(f'{before[key]!r}' for key in changed)}, as its checkpoint was trained",
+            "Restore the values, or give another output_dir to start anew.",
+        )
 
 
 def _read_mapping(path: Path) -> dict[str, Any]:

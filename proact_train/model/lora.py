@@ -9,8 +9,6 @@ from __future__ import annotations
 from peft import LoraConfig, PeftModel, get_peft_model
 from torch import nn
 
-from ..core.errors import RunError
-
 TARGET_MODULES = (
     r".*language_model\.layers\.\d+\."
     r"(self_attn\.(q_proj|k_proj|v_proj|o_proj)|mlp\.(gate_proj|up_proj|down_proj))"
@@ -47,22 +45,6 @@ def missing_gradients(model: nn.Module) -> list[str]:
         for name, parameter in model.named_parameters()
         if parameter.requires_grad and not _has_gradient(parameter)
     ]
-
-
-def check_gradients(model: nn.Module) -> None:
-    """Stops a run in which a trainable tensor got no gradient.
-
-    Raises:
-        RunError: naming the first such tensors.
-    """
-    missing = missing_gradients(model)
-    if missing:
-        raise RunError(
-            "after the first backward pass",
-            f"{len(missing)} trainable tensors without gradient ({', '.join(missing[:3])} …)",
-            "a gradient on every trainable tensor",
-            "Check gradient_checkpointing (use_reentrant: false) and the frozen parts.",
-        )
 
 
 def _has_gradient(parameter: nn.Parameter) -> bool:

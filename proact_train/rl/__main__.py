@@ -9,47 +9,22 @@ A run that was stopped goes on from its newest complete checkpoint: launch the s
 
 from __future__ import annotations
 
-import argparse
-import os
 import sys
 from collections.abc import Callable, Sequence
 
-from ..core.errors import EXIT_CODE_USER_ERROR, ProActError
-from ..core.recipe import load_recipe
+from ..core.command import run_recipe_command
 from .recipe import RlRecipe
 
 
-def run_command(
-    program: str,
-    description: str,
-    load_command: Callable[[], Callable[[RlRecipe], int]],
-    argv: Sequence[str] | None = None,
-) -> int:
-    """Parses, checks the recipe before anything heavy is imported, and runs the command."""
-    parser = argparse.ArgumentParser(
-        prog=program,
-        description=description,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("recipe", help="a YAML file below recipes/rl/")
-    parser.add_argument("overrides", nargs="*", metavar="key=value", help="overrides of its keys")
-    args = parser.parse_args(argv)
-    try:
-        recipe = load_recipe(args.recipe, RlRecipe, args.overrides)
-        return load_command()(recipe)
-    except ProActError as error:
-        if os.environ.get("RANK", "0") == "0":
-            print(f"{program.split()[-1]}: {error}", file=sys.stderr)
-        return EXIT_CODE_USER_ERROR
-
-
 def main(argv: Sequence[str] | None = None) -> int:
-    def load() -> Callable[[RlRecipe], int]:
-        from .run import run_rl
+    program = "accelerate launch -m proact_train.rl"
+    return run_recipe_command(program, __doc__ or "", RlRecipe, _load, argv)
 
-        return run_rl
 
-    return run_command("accelerate launch -m proact_train.rl", __doc__ or "", load, argv)
+def _load() -> Callable[[RlRecipe], int]:
+    from .run import run_rl
+
+    return run_rl
 
 
 if __name__ == "__main__":

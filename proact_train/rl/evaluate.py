@@ -11,13 +11,14 @@ from __future__ import annotations
 import json
 import sys
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from accelerate.utils import gather_object
 
+from ..core.command import run_recipe_command
 from ..core.contracts import load_decisions
 from ..core.jsonl import write_json
 from ..core.types import Decision
@@ -190,16 +191,13 @@ def evaluate_run(recipe: RlRecipe) -> dict[str, Any]:
 
 
 def main() -> int:
-    from .__main__ import run_command
-
     def command(recipe: RlRecipe) -> int:
         print(describe(evaluate_run(recipe)))
         return 0
 
-    return run_command("python -m proact_train.rl.evaluate", __doc__ or "", lambda: command)
+    program = "python -m proact_train.rl.evaluate"
+    return run_recipe_command(program, __doc__ or "", RlRecipe, lambda: command)
 
-
-Command = Callable[[RlRecipe], int]
 
 if __name__ == "__main__":
     sys.exit(main())

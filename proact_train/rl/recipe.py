@@ -11,15 +11,13 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationInfo, field_validator
 
 from ..core.recipe import Recipe
+from ..stream.resize import TOKEN_SIDE_PX, check_holds_one_turn, tokens_per_turn
 
 # A run may resume under another value of these: none changes a number that is trained.
 KEYS_FREE_ON_RESUME = frozenset(
     {"report_to", "save_steps", "keep_checkpoints", "log_completions", "gpu_memory_gib"}
     | {"output_dir", "run_name", "gradient_checkpointing"}
 )
-# Qwen3-VL: one token per 32 x 32 pixels, and about 44 text tokens a turn (time mark, tags, answer).
-PIXELS_PER_TOKEN = 32 * 32
-TEXT_TOKENS_PER_TURN = 44
 
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 Weight = Annotated[float, Field(ge=0.0)]
@@ -79,7 +77,7 @@ class RlRecipe(Recipe):
     run_name: str | None = None
 
     # What is seen. One max_pixels a stage, for training, rollout and evaluation alike.
-    max_pixels: int = Field(200_704, ge=PIXELS_PER_TOKEN)
+    max_pixels: int = Field(200_704, ge=TOKEN_SIDE_PX**2)
     # Prompt and completion together. A longer decision is refused at the start; `proact build rl`
     # drops its whole oldest turns instead.
     max_context_tokens: int = Field(20_000, ge=1)
@@ -135,20 +133,14 @@ class RlRecipe(Recipe):
     @classmethod
     def _holds_one_frame(cls, value: int, info: ValidationInfo) -> int:
         if "max_pixels" in info.data:
-            frame = info.data["max_pixels"] // PIXELS_PER_TOKEN + TEXT_TOKENS_PER_TURN
-            if value < frame:
-                raise ValueError(
-                    f"at least {frame}, one frame of max_pixels {info.data['max_pixels']} "
-                    f"with the {TEXT_TOKENS_PER_TURN} text tokens of its turn"
-                )
+            check_holds_one_turn(value, info.data["max_pixels"])
         return value
 
     @field_validator("max_completion_length")
     @classmethod
     def _leaves_room_for_a_frame(cls, value: int, info: ValidationInfo) -> int:
         if {"max_pixels", "max_context_tokens"} <= info.data.keys():
-            frame = info.data["max_pixels"] // PIXELS_PER_TOKEN + TEXT_TOKENS_PER_TURN
-            room = info.data["max_context_tokens"] - frame
+            room = info.data["max_context_tokens"] - tokens_per_turn(info.data["max_pixels"])
             if value > room:
                 raise ValueError(
                     f"at most {room}, what one frame leaves of max_context_tokens "

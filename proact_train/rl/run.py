@@ -17,7 +17,7 @@ from transformers import PrinterCallback, ProgressCallback, set_seed
 from ..core.contracts import load_decisions
 from ..core.errors import RunError
 from ..core.jsonl import parse_object, read_lines, write_jsonl
-from ..core.recipe import dump_recipe, load_recipe
+from ..core.recipe import check_same_recipe, dump_recipe
 from ..core.run_folder import (
     COMPLETE,
     METRICS,
@@ -65,7 +65,7 @@ def run_rl(recipe: RlRecipe) -> int:
     run = Path(recipe.output_dir)
     checkpoint = newest_complete_checkpoint(run)
     if checkpoint:
-        check_same_recipe(recipe, run)
+        check_same_recipe(recipe, run, KEYS_FREE_ON_RESUME)
     source = model_folder(recipe.model).absolute()
     processor = load_processor(source, recipe.max_pixels)
     decisions, held_out = load_decisions(recipe.train_decisions), held_out_decisions(recipe)
@@ -207,20 +207,6 @@ def finish(
         mark_complete(run / MODEL)
     trainer.accelerator.wait_for_everyone()
     trainer.accelerator.end_training()
-
-
-def check_same_recipe(recipe: RlRecipe, run: Path) -> None:
-    """A run resumes only under what it was started with. Raises RunError naming the keys."""
-    before = load_recipe(run / "recipe.yaml", RlRecipe).model_dump()
-    after = recipe.model_dump()
-    changed = [k for k in after if k not in KEYS_FREE_ON_RESUME and before[k] != after[k]]
-    if changed:
-        raise RunError(
-            f"{run}: {', '.join(changed)}",
-            ", ".join(f"{after[key]!r}" for key in changed),
-            f"{', '.join(f'{before[key]!r}' for key in changed)}, as its checkpoint was trained",
-            "Restore the values, or give another output_dir to start anew.",
-        )
 
 
 def check_saved_adapter(folder: Path) -> None:

@@ -9,35 +9,22 @@ A run that was stopped goes on from its newest complete checkpoint: launch the s
 
 from __future__ import annotations
 
-import argparse
-import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from ..core.errors import EXIT_CODE_USER_ERROR, ProActError
-from ..core.recipe import load_recipe
+from ..core.command import run_recipe_command
 from .recipe import SftRecipe
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Parses, checks the recipe before anything heavy is imported, and runs."""
-    parser = argparse.ArgumentParser(
-        prog="accelerate launch -m proact_train.sft",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("recipe", help="a YAML file below recipes/sft/")
-    parser.add_argument("overrides", nargs="*", metavar="key=value", help="overrides of its keys")
-    args = parser.parse_args(argv)
-    try:
-        recipe = load_recipe(args.recipe, SftRecipe, args.overrides)
-        from .run import run_sft
+    program = "accelerate launch -m proact_train.sft"
+    return run_recipe_command(program, __doc__ or "", SftRecipe, _load, argv)
 
-        return run_sft(recipe)
-    except ProActError as error:
-        if os.environ.get("RANK", "0") == "0":
-            print(f"proact_train.sft: {error}", file=sys.stderr)
-        return EXIT_CODE_USER_ERROR
+
+def _load() -> Callable[[SftRecipe], int]:
+    from .run import run_sft
+
+    return run_sft
 
 
 if __name__ == "__main__":

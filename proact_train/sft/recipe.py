@@ -12,10 +12,8 @@ from typing import Literal
 from pydantic import Field, ValidationInfo, field_validator
 
 from ..core.recipe import Recipe
+from ..stream.resize import TOKEN_SIDE_PX, check_holds_one_turn
 
-# Qwen3-VL: one token per 32 x 32 pixels, and about 44 text tokens a turn (time mark, tags, answer).
-PIXELS_PER_TOKEN = 32 * 32
-TEXT_TOKENS_PER_TURN = 44
 # A run may resume under another value of these: none changes a number that is trained.
 KEYS_FREE_ON_RESUME = frozenset(
     {"report_to", "logging_steps", "save_steps", "keep_checkpoints", "gpu_memory_gib"}
@@ -36,7 +34,7 @@ class SftRecipe(Recipe):
     run_name: str | None = None
 
     # What is seen. One max_pixels a stage, for training and evaluation alike.
-    max_pixels: int = Field(1_003_520, ge=PIXELS_PER_TOKEN)
+    max_pixels: int = Field(1_003_520, ge=TOKEN_SIDE_PX**2)
     # A longer sample is refused at the start; `proact build sft` drops its whole turns instead.
     max_context_tokens: int = Field(131_072, ge=1)
     # Whether the samples' answers lead with a thought; a file of the other kind is refused.
@@ -97,12 +95,7 @@ class SftRecipe(Recipe):
     @classmethod
     def _holds_one_frame(cls, value: int, info: ValidationInfo) -> int:
         if "max_pixels" in info.data:
-            frame = info.data["max_pixels"] // PIXELS_PER_TOKEN + TEXT_TOKENS_PER_TURN
-            if value < frame:
-                raise ValueError(
-                    f"at least {frame}, one frame of max_pixels {info.data['max_pixels']} "
-                    f"with the {TEXT_TOKENS_PER_TURN} text tokens of its turn"
-                )
+            check_holds_one_turn(value, info.data["max_pixels"])
         return value
 
     @field_validator("micro_batch_size")

@@ -20,7 +20,7 @@ from trl import SFTConfig
 from ..core.contracts import load_samples
 from ..core.errors import RunError
 from ..core.jsonl import write_jsonl
-from ..core.recipe import dump_recipe, load_recipe
+from ..core.recipe import check_same_recipe, dump_recipe
 from ..core.run_folder import (
     COMPLETE,
     METRICS,
@@ -49,7 +49,7 @@ def run_sft(recipe: SftRecipe) -> int:
     run = Path(recipe.output_dir)
     checkpoint = newest_complete_checkpoint(run)
     if checkpoint:
-        check_same_recipe(recipe, run)
+        check_same_recipe(recipe, run, KEYS_FREE_ON_RESUME)
     arguments = build_arguments(recipe)  # before the model: ZeRO-3 shards while it loads
     is_main = arguments.process_index == 0
     if (run / MODEL / COMPLETE).is_file():
@@ -174,20 +174,6 @@ def add_callbacks(trainer: WeightedSftTrainer) -> None:
         trainer.remove_callback(printing)
     for callback in (MetricsFile(), ProgressBar(), StopFile(trainer)):
         trainer.add_callback(callback)
-
-
-def check_same_recipe(recipe: SftRecipe, run: Path) -> None:
-    """A run resumes only under what it was started with. Raises RunError naming the keys."""
-    before = load_recipe(run / "recipe.yaml", SftRecipe).model_dump()
-    after = recipe.model_dump()
-    changed = [k for k in after if k not in KEYS_FREE_ON_RESUME and before[k] != after[k]]
-    if changed:
-        raise RunError(
-            f"{run}: {', '.join(changed)}",
-            ", ".join(f"{after[key]!r}" for key in changed),
-            f"{', '.join(f'{before[key]!r}' for key in changed)}, as its checkpoint was trained",
-            "Restore the values, or give another output_dir to start anew.",
-        )
 
 
 def keep_metrics_until(run: Path, step: int) -> None:

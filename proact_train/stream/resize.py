@@ -7,6 +7,8 @@ import math
 # Qwen3-VL: patches of 16 px, merged 2 x 2, so one token stands for 32 x 32 px.
 TOKEN_SIDE_PX = 32
 MAX_ASPECT_RATIO = 200
+# Beside its image a turn takes about so many tokens of text: time mark, tags, answer.
+TEXT_TOKENS_PER_TURN = 44
 
 
 def smart_resize(
@@ -42,3 +44,18 @@ def tokens_per_frame(height: int, width: int, max_pixels: int) -> int:
     """Image tokens of one frame after `smart_resize`."""
     new_height, new_width = smart_resize(height, width, max_pixels)
     return new_height * new_width // TOKEN_SIDE_PX**2
+
+
+def tokens_per_turn(max_pixels: int) -> int:
+    """The most that one frame's turn takes, about: its image and the text around it."""
+    return max_pixels // TOKEN_SIDE_PX**2 + TEXT_TOKENS_PER_TURN
+
+
+def check_holds_one_turn(max_context_tokens: int, max_pixels: int) -> None:
+    """Raises ValueError, as a recipe's validator does, if not even one turn fits."""
+    fewest = tokens_per_turn(max_pixels)
+    if max_context_tokens < fewest:
+        raise ValueError(
+            f"at least {fewest}, one frame of max_pixels {max_pixels} "
+            f"with the {TEXT_TOKENS_PER_TURN} text tokens of its turn"
+        )
