@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
-from typing import Any
 
 import torch
 from transformers import TrainingArguments
-from transformers.integrations import is_deepspeed_zero3_enabled
 
 from ..core.errors import RunError
+from ..training.launch import (
+    check_zero3_saves,
+    launch_settings,
+    name_wandb_project,
+    num_processes,
+)
 from .recipe import RlRecipe
 
 
@@ -21,23 +24,20 @@ def build_arguments(recipe: RlRecipe, num_steps: int) -> TrainingArguments:
         RunError: the decisions of a step do not divide by the ranks, or ZeRO-3 would end without a
             loadable adapter.
     """
-    num_processes = int(os.environ.get("WORLD_SIZE", "1"))
-    if recipe.decisions_per_step % num_processes:
+    num_ranks = num_processes()
+    if recipe.decisions_per_step % num_ranks:
         raise RunError(
             "decisions_per_step",
-            f"{recipe.decisions_per_step} decisions over {num_processes} processes",
-            f"a multiple of {num_processes}",
+            f"{recipe.decisions_per_step} decisions over {num_ranks} processes",
+            f"a multiple of {num_ranks}",
             "Change decisions_per_step or the number of processes.",
         )
-    has_gpu = torch.cuda.is_available()
-    uses_deepspeed = _uses_deepspeed()
-    if recipe.report_to == "wandb":
-        os.environ.setdefault("WANDB_PROJECT", "proact-stream")
+    name_wandb_project(recipe.report_to)
     arguments = TrainingArguments(
         output_dir=recipe.output_dir,
         run_name=recipe.run_name or Path(recipe.output_dir).name,
         per_device_train_batch_size=1,
-        gradient_accumulation_steps=recipe.decisions_per_step // num_processes,
+        gradient_accumulation_steps=recipe.decisions_per_step // num_ranks,
         max_steps=num_steps,
         learning_rate=recipe.learning_rate,
         lr_scheduler_type=recipe.lr_scheduler_type,
@@ -57,25 +57,12 @@ def build_arguments(recipe: RlRecipe, num_steps: int) -> TrainingArguments:
         report_to=recipe.report_to,
         save_steps=recipe.save_steps,
         save_total_limit=recipe.keep_checkpoints,
-        use_cpu=not has_gpu and not uses_deepspeed,
-        ddp_backend="gloo" if not has_gpu and (uses_deepspeed or num_processes > 1) else None,
-        ddp_find_unused_parameters=False,
+        **launch_settings(),
     )
-    plugin: Any = arguments.deepspeed_plugin
-    if is_deepspeed_zero3_enabled() and not plugin.zero3_save_16bit_model:
-        raise RunError(
-            "the accelerate configuration, zero3_save_16bit_model",
-            "false",
-            "true: without it the run would end without an adapter that can be loaded",
-            "Set it, as recipes/accelerate/*zero3*.yaml do.",
-        )
+    check_zero3_saves(arguments, "an adapter that can be loaded")
     return arguments
 
 
 def load_dtype(recipe: RlRecipe) -> torch.dtype:
     """The base's; the adapter's weights are float32, or DeepSpeed keeps float32 masters."""
     return torch.bfloat16 if recipe.dtype == "bfloat16" else torch.float32
-
-
-def _uses_deepspeed() -> bool:
-    return os.environ.get("ACCELERATE_USE_DEEPSPEED", "false") == "true"

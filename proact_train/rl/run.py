@@ -12,18 +12,15 @@ import math
 from pathlib import Path
 from typing import Any
 
-from transformers import PrinterCallback, ProgressCallback, set_seed
+from transformers import set_seed
 
 from ..core.contracts import load_decisions
-from ..core.errors import RunError
 from ..core.jsonl import parse_object, read_lines, write_jsonl
 from ..core.recipe import check_same_recipe, dump_recipe
 from ..core.run_folder import (
     COMPLETE,
-    METRICS,
     MODEL,
     checkpoint_step,
-    load_metrics,
     mark_complete,
     model_folder,
     newest_complete_checkpoint,
@@ -31,9 +28,16 @@ from ..core.run_folder import (
 from ..model.load import load_model, load_processor, trainable_summary
 from ..model.lora import add_lora
 from ..model.trunk import use_trunk_attention
+from ..training.callbacks import (
+    EXIT_CODE_STOPPED,
+    MetricsFile,
+    ProgressBar,
+    StopFile,
+    replace_printing,
+)
+from ..training.launch import check_saved_weights, keep_metrics_until, raise_incomplete
 from .arguments import build_arguments, load_dtype
 from .batch import check_decisions
-from .callbacks import EXIT_CODE_STOPPED, GradientWatch, MetricsFile, ProgressBar, StopFile
 from .evaluate import (
     Measurement,
     describe,
@@ -43,6 +47,7 @@ from .evaluate import (
     save_before,
     write_report,
 )
+from .gradient_watch import GradientWatch
 from .metrics import rollout_metrics, spread, table_row
 from .recipe import KEYS_FREE_ON_RESUME, RlRecipe
 from .rollout import InProcessEngine, Sampling, whole_weights
@@ -51,6 +56,7 @@ from .scoring import build_scorer
 from .trainer import GspoTrainer
 
 COMPLETIONS = "completions.jsonl"
+ADAPTER_WEIGHTS = "adapter_model.safetensors"
 
 
 def run_rl(recipe: RlRecipe) -> int:
@@ -145,12 +151,16 @@ def build_recorder(recipe: RlRecipe, run: Path, is_main: bool) -> Any:
 
 
 def add_callbacks(trainer: GspoTrainer, model: Any, recipe: RlRecipe) -> None:
-    """Progress bar, metrics file, stop file and gradient watch, in place of printing."""
-    for printing in (ProgressCallback, PrinterCallback):
-        trainer.remove_callback(printing)
-    stop_file = StopFile(trainer, recipe.num_iterations)
-    for callback in (MetricsFile(), ProgressBar(), stop_file, GradientWatch(model)):
-        trainer.add_callback(callback)
+    """Metrics file, progress bar, stop file and gradient watch, in place of printing."""
+    callbacks = (
+        # Trainer's epoch is of no use: to it, the run is one long epoch.
+        MetricsFile(left_out=("epoch",)),
+        ProgressBar(("reward", "kl")),
+        # A generation that is half used is not saved.
+        StopFile(trainer, every_steps=recipe.num_iterations),
+        GradientWatch(model),
+    )
+    replace_printing(trainer, callbacks)
 
 
 def begin_run_folder(recipe: RlRecipe, run: Path, checkpoint: Path | None) -> None:
@@ -159,8 +169,7 @@ def begin_run_folder(recipe: RlRecipe, run: Path, checkpoint: Path | None) -> No
     if checkpoint is None:
         dump_recipe(recipe, run / "recipe.yaml")
     step = checkpoint_step(checkpoint) if checkpoint else 0
-    if (run / METRICS).is_file():
-        write_jsonl(run / METRICS, load_metrics(run, up_to_step=step))
+    keep_metrics_until(run, step)
     if (run / COMPLETIONS).is_file():
         whole = [row for row in read_lines(run / COMPLETIONS) if row[1].endswith(b"\n")]
         rows = [parse_object(where, line) for where, line in whole]
@@ -210,24 +219,12 @@ def finish(
 
 
 def check_saved_adapter(folder: Path) -> None:
-    """Re-opens the adapter: a mistake under ZeRO-3 leaves tensors of size 0. Raises RunError."""
-    from safetensors import safe_open
-
-    path = folder / "adapter_model.safetensors"
-    problem = None if path.is_file() else "no adapter_model.safetensors"
-    if problem is None:
-        with safe_open(path, "pt") as tensors:
-            names = list(tensors.keys())
-            empty = [name for name in names if 0 in tensors.get_slice(name).get_shape()]
-        if empty or not names:
-            problem = f"no weights in {', '.join(empty[:3]) or path.name}"
+    """Re-opens the adapter: its weights are whole and its base is a folder. Raises RunError."""
+    whole = "a whole adapter that names its base"
+    if not (folder / ADAPTER_WEIGHTS).is_file():
+        raise_incomplete(folder, f"no {ADAPTER_WEIGHTS}", whole)
+    check_saved_weights(folder, whole, ADAPTER_WEIGHTS)
     config = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
-    if problem is None and not Path(config.get("base_model_name_or_path") or "").is_dir():
-        problem = f"the base {config.get('base_model_name_or_path')!r}, which is no folder"
-    if problem is not None:
-        raise RunError(
-            str(folder),
-            problem,
-            "a whole adapter that names its base",
-            "Report this with the accelerate configuration; the last checkpoint is whole.",
-        )
+    base = config.get("base_model_name_or_path")
+    if not Path(base or "").is_dir():
+        raise_incomplete(folder, f"the base {base!r}, which is no folder", whole)

@@ -6,35 +6,44 @@ thoughts capped, loss weights.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
-from typing import Any
 
 import datasets
 import torch
-from safetensors import safe_open
-from transformers import PrinterCallback, ProgressCallback, set_seed
-from transformers.integrations import is_deepspeed_zero3_enabled
+from transformers import set_seed
 from trl import SFTConfig
 
 from ..core.contracts import load_samples
 from ..core.errors import RunError
-from ..core.jsonl import write_jsonl
 from ..core.recipe import check_same_recipe, dump_recipe
 from ..core.run_folder import (
     COMPLETE,
-    METRICS,
     MODEL,
     checkpoint_step,
-    load_metrics,
     mark_complete,
     model_folder,
     newest_complete_checkpoint,
 )
 from ..model.load import freeze_vision, load_model, load_processor, trainable_summary
+from ..training.callbacks import (
+    EXIT_CODE_STOPPED,
+    MetricsFile,
+    ProgressBar,
+    StopFile,
+    replace_printing,
+)
+from ..training.launch import (
+    check_saved_weights,
+    check_zero3_saves,
+    keep_metrics_until,
+    launch_settings,
+    name_wandb_project,
+    num_processes,
+    uses_deepspeed,
+)
 from .collator import SftCollator, check_samples
 from .recipe import KEYS_FREE_ON_RESUME, SftRecipe
-from .trainer import EXIT_CODE_STOPPED, MetricsFile, ProgressBar, StopFile, WeightedSftTrainer
+from .trainer import WeightedSftTrainer
 
 
 def run_sft(recipe: SftRecipe) -> int:
@@ -75,7 +84,8 @@ def run_sft(recipe: SftRecipe) -> int:
         train_dataset=datasets.Dataset.from_dict({"sample_idx": list(range(len(samples)))}),
         processing_class=processor,
     )
-    add_callbacks(trainer)
+    shown = ProgressBar(("loss", "accuracy"))
+    replace_printing(trainer, [MetricsFile(), shown, StopFile(trainer)])
     if is_main:
         if checkpoint is None:
             dump_recipe(recipe, run / "recipe.yaml")
@@ -94,7 +104,7 @@ def run_sft(recipe: SftRecipe) -> int:
 
     trainer.save_model(str(run / MODEL))
     if is_main:
-        check_saved_model(run / MODEL)
+        check_saved_weights(run / MODEL, "a whole model")
         mark_complete(run / MODEL)
     trainer.accelerator.wait_for_everyone()
     trainer.accelerator.end_training()
@@ -103,20 +113,16 @@ def run_sft(recipe: SftRecipe) -> int:
 
 def build_arguments(recipe: SftRecipe) -> SFTConfig:
     """trl's arguments for a recipe under the current launch."""
-    num_processes = int(os.environ.get("WORLD_SIZE", "1"))
-    per_pass = num_processes * recipe.micro_batch_size
+    per_pass = num_processes() * recipe.micro_batch_size
     if recipe.batch_size % per_pass:
         raise RunError(
             "batch_size",
-            f"{recipe.batch_size} streams over {num_processes} processes x micro_batch_size "
+            f"{recipe.batch_size} streams over {num_processes()} processes x micro_batch_size "
             f"{recipe.micro_batch_size}",
             f"a multiple of {per_pass}",
             "Change batch_size, micro_batch_size or the number of processes.",
         )
-    has_gpu = torch.cuda.is_available()
-    uses_deepspeed = os.environ.get("ACCELERATE_USE_DEEPSPEED", "false") == "true"
-    if recipe.report_to == "wandb":
-        os.environ.setdefault("WANDB_PROJECT", "proact-stream")
+    name_wandb_project(recipe.report_to)
     arguments = SFTConfig(
         output_dir=recipe.output_dir,
         run_name=recipe.run_name or Path(recipe.output_dir).name,
@@ -142,58 +148,17 @@ def build_arguments(recipe: SftRecipe) -> SFTConfig:
         dataset_kwargs={"skip_prepare_dataset": True},
         remove_unused_columns=False,
         dataloader_num_workers=recipe.num_workers,
-        dataloader_pin_memory=has_gpu,
+        dataloader_pin_memory=torch.cuda.is_available(),
         logging_steps=recipe.logging_steps,
         report_to=recipe.report_to,
         save_steps=recipe.save_steps,
         save_total_limit=recipe.keep_checkpoints,
-        use_cpu=not has_gpu and not uses_deepspeed,
-        ddp_backend="gloo" if not has_gpu and (uses_deepspeed or num_processes > 1) else None,
-        ddp_find_unused_parameters=False,
+        **launch_settings(),
     )
-    plugin: Any = arguments.deepspeed_plugin
-    if is_deepspeed_zero3_enabled() and not plugin.zero3_save_16bit_model:
-        raise RunError(
-            "the accelerate configuration, zero3_save_16bit_model",
-            "false",
-            "true: without it the run would end without a model for the next stage",
-            "Set it, as recipes/accelerate/*zero3*.yaml do.",
-        )
+    check_zero3_saves(arguments, "a model for the next stage")
     return arguments
 
 
 def load_dtype(recipe: SftRecipe) -> torch.dtype:
     """Master weights are float32: DeepSpeed makes its own, elsewhere the model holds them."""
-    uses_deepspeed = os.environ.get("ACCELERATE_USE_DEEPSPEED", "false") == "true"
-    return torch.bfloat16 if recipe.dtype == "bfloat16" and uses_deepspeed else torch.float32
-
-
-def add_callbacks(trainer: WeightedSftTrainer) -> None:
-    """Progress bar, metrics file and stop file, in place of transformers' printing."""
-    for printing in (ProgressCallback, PrinterCallback):
-        trainer.remove_callback(printing)
-    for callback in (MetricsFile(), ProgressBar(), StopFile(trainer)):
-        trainer.add_callback(callback)
-
-
-def keep_metrics_until(run: Path, step: int) -> None:
-    """Drops the metrics of steps that will be trained again."""
-    if (run / METRICS).is_file():
-        write_jsonl(run / METRICS, load_metrics(run, up_to_step=step))
-
-
-def check_saved_model(folder: Path) -> None:
-    """Re-opens the weights: a mistake under ZeRO-3 leaves tensors of size 0. Raises RunError."""
-    files = sorted(folder.glob("*.safetensors"))
-    empty = [folder.name] if not files else []
-    for path in files:
-        with safe_open(path, "pt") as tensors:
-            shapes = {name: tensors.get_slice(name).get_shape() for name in tensors.keys()}  # noqa: SIM118
-        empty += [name for name, shape in shapes.items() if 0 in shape]
-    if empty:
-        raise RunError(
-            str(folder),
-            f"no weights in {', '.join(empty[:3])}",
-            "a whole model",
-            "Report this with the accelerate configuration; the last checkpoint is whole.",
-        )
+    return torch.bfloat16 if recipe.dtype == "bfloat16" and uses_deepspeed() else torch.float32

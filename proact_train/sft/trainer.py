@@ -1,25 +1,22 @@
-"""trl's SFTTrainer with weighted answers: the loss, the log, whole checkpoints, the stop file.
+"""trl's SFTTrainer with weighted answers: the loss, the log, whole checkpoints.
 
 Batches come from `collator.py`; the run around it is `run.py`.
 """
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import ProgressCallback, Trainer, TrainerCallback
+from transformers import Trainer
 from trl import SFTTrainer
 
-from ..core.run_folder import append_metrics, mark_complete
+from ..core.run_folder import mark_complete
 from .collator import ANSWER_CLASSES
 
-EXIT_CODE_STOPPED = 85
-STOP_FILE_VARIABLE = "PROACT_STOP_FILE"
 _EXTRA_KEYS = ("loss_weights", "class_ids", "turn_counts")
 _NUM_CLASSES = len(ANSWER_CLASSES)
 
@@ -120,38 +117,3 @@ def describe_counts(counts: Tensor) -> dict[str, float]:
         if idx:
             metrics[f"num_{name}"] = float(num_turns[idx])
     return metrics
-
-
-class MetricsFile(TrainerCallback):
-    """Writes every log to RUN/metrics.jsonl, on the main process."""
-
-    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
-        if state.is_world_process_zero and logs and "loss" in logs:
-            append_metrics(args.output_dir, {"step": state.global_step, **logs})
-
-
-class ProgressBar(ProgressCallback):
-    """One bar with the remaining time; the loss stands in it instead of a line a step."""
-
-    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
-        if state.is_world_process_zero and self.training_bar is not None and logs:
-            shown = {k: f"{logs[k]:.4g}" for k in ("loss", "accuracy") if k in logs}
-            self.training_bar.set_postfix(shown, refresh=False)
-
-
-class StopFile(TrainerCallback):
-    """Saves and ends the run at the next step once the file named by PROACT_STOP_FILE exists."""
-
-    def __init__(self, trainer: WeightedSftTrainer):
-        self.trainer = trainer
-        self.path = os.environ.get(STOP_FILE_VARIABLE)
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if not self.path or state.global_step >= state.max_steps:
-            return
-        # All ranks must agree: a file may become visible to one of them earlier.
-        accelerator = self.trainer.accelerator
-        seen = torch.tensor(float(os.path.exists(self.path)), device=accelerator.device)
-        if float(accelerator.reduce(seen, reduction="sum")) > 0:  # type: ignore[arg-type]
-            self.trainer.is_stopped = True
-            control.should_save = control.should_training_stop = True

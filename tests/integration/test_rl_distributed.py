@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import socket
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,9 +13,9 @@ from safetensors.torch import load_file
 
 from proact_train.core.run_folder import COMPLETE, load_metrics, newest_complete_checkpoint
 from proact_train.model.load import load_model
+from tests.launching import ROOT, launch_stage
 from tests.rl_data import build_inputs
 
-ROOT = Path(__file__).parents[2]
 RECIPE = ROOT / "recipes/rl/toy_cpu.yaml"
 TOLERANCE = 1e-4
 # A random model breaks the grammar; the paper's rule still gives it response points.
@@ -50,33 +47,14 @@ def launch(
     stage: str = "rl",
     **env: str,
 ) -> subprocess.CompletedProcess[str]:
-    """Runs the stage as a user would; one process without an accelerate configuration."""
-    command = [sys.executable, "-m", f"proact_train.{stage}"]
-    if config:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = str(free.getsockname()[1])
-        command = [sys.executable, "-m", "accelerate.commands.launch", "--main_process_port", port]
-        command += ["--config_file", str(ROOT / "recipes/accelerate" / config)]
-        command += ["-m", f"proact_train.{stage}"]
+    """Two steps of four decisions, or the other stage."""
     arguments = [f"model={inputs[0]}", f"output_dir={run}"]
     if stage == "rl":
         arguments += [f"train_decisions={inputs[1]}", f"held_out_decisions={inputs[1]}"]
         arguments += ["max_steps=2", "decisions_per_step=4", "num_generations=4", *PAPER_REWARDS]
         arguments += ["evaluation.num_decisions=3", "evaluation.num_generations=2", "beta=0.1"]
         arguments += ["max_completion_length=12", "learning_rate=1.0e-2"]
-    settings = {"OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu", "PYTHONPATH": str(ROOT)}
-    # DeepSpeed compiles an extension once; a cache shared with another environment would be
-    # compiled anew at each turn, and a launch waits for it.
-    settings["TORCH_EXTENSIONS_DIR"] = str(Path(sys.prefix) / "torch_extensions")
-    return subprocess.run(
-        [*command, str(ROOT / f"recipes/{stage}/toy_cpu.yaml"), *arguments, *overrides],
-        env={**os.environ, **settings, **env},
-        cwd=run.parent,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    return launch_stage(stage, [*arguments, *overrides], run.parent, config, **env)
 
 
 def assert_same_steps(run: Path, other: Path) -> None:

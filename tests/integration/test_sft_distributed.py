@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import socket
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,9 +11,9 @@ import torch
 
 from proact_train.core.run_folder import COMPLETE, load_metrics, newest_complete_checkpoint
 from proact_train.model.load import load_model, load_processor
+from tests.launching import ROOT, launch_stage
 from tests.sft_data import SIDE_PX, build_inputs
 
-ROOT = Path(__file__).parents[2]
 RECIPE = ROOT / "recipes/sft/toy_cpu.yaml"
 TOLERANCE = 1e-4
 
@@ -37,27 +34,11 @@ def single(inputs: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) 
 def launch(
     inputs: tuple[Path, Path], run: Path, *overrides: str, config: str | None = None, **env: str
 ) -> subprocess.CompletedProcess[str]:
-    """Runs the stage as a user would; one process without an accelerate configuration."""
-    command = [sys.executable, "-m", "proact_train.sft"]
-    if config:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = str(free.getsockname()[1])
-        command = [sys.executable, "-m", "accelerate.commands.launch", "--main_process_port", port]
-        command += ["--config_file", str(ROOT / "recipes/accelerate" / config)]
-        command += ["-m", "proact_train.sft"]
+    """Two steps with a global batch of four."""
     values = {"model": inputs[0], "train_samples": inputs[1], "output_dir": run}
     arguments = [f"{key}={value}" for key, value in values.items()]
     arguments += ["max_steps=2", "batch_size=4", "logging_steps=1", "warmup_ratio=0.0", *overrides]
-    settings = {"OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu", "PYTHONPATH": str(ROOT)}
-    return subprocess.run(
-        [*command, str(RECIPE), *arguments],
-        env={**os.environ, **settings, **env},
-        cwd=run.parent,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    return launch_stage("sft", arguments, run.parent, config, **env)
 
 
 def assert_same_steps(run: Path, other: Path) -> None:
