@@ -17,7 +17,7 @@ from proact_train.core.jsonl import write_json, write_jsonl
 from proact_train.core.recipe import dump_recipe
 from proact_train.core.run_folder import append_metrics
 from proact_train.core.types import Interval, Prediction, Query, Source, Stream, Video
-from proact_train.demo.folder import DemoFolder
+from proact_train.demo.folder import DemoFolder, rl_name
 from proact_train.rl.recipe import RlRecipe
 from proact_train.sft.recipe import SftRecipe
 from proact_train.stream.grammar import SILENCE, render
@@ -29,7 +29,7 @@ HOSTILE = "<script>alert(1)</script>"
 QUALITY = {
     "untrained": (0.5, 0.6),
     "sft": (0.15, 0.02),
-    "rl": (0.06, 0.0),
+    "rl_seed_0": (0.06, 0.0),
     "swapped_told": (0.45, 0.0),
     "swapped_frames": (0.5, 0.0),
 }
@@ -49,7 +49,9 @@ def build_streams(root: Path) -> list[Stream]:
     ]
 
 
-def build_demo_folder(root: Path, streams: Sequence[Stream] | None = None) -> DemoFolder:
+def build_demo_folder(
+    root: Path, streams: Sequence[Stream] | None = None, rl_seeds: Sequence[int] = (0,)
+) -> DemoFolder:
     """Fills every place that the report reads.
 
     Args:
@@ -62,14 +64,17 @@ def build_demo_folder(root: Path, streams: Sequence[Stream] | None = None) -> De
         _write_frames(folder, streams)
     for path in (folder.train_streams, folder.rl_streams, folder.test_streams):
         write_streams(path, streams)
-    for name, (wrong, broken) in QUALITY.items():
+    qualities = QUALITY | {rl_name(seed): QUALITY["rl_seed_0"] for seed in rl_seeds}
+    for name, (wrong, broken) in qualities.items():
         predictions = [predict(stream, name, wrong, broken) for stream in streams]
         write_predictions(folder.predictions(name), predictions)
         write_json(folder.scores(name), score(streams, predictions))
     write_jsonl(folder.sft_samples, [{"stream_id": stream.id} for stream in streams])
     write_jsonl(folder.train_decisions, [{"decision_id": stream.id} for stream in streams])
     _write_sft_run(folder)
-    _write_rl_run(folder)
+    for seed in rl_seeds:
+        _write_rl_run(folder, seed)
+    write_json(folder.settings, {"seed": 3, "scale": 1.0})
     return folder
 
 
@@ -88,7 +93,7 @@ def predict(stream: Stream, name: str, wrong: float, broken: float) -> Predictio
             words = thought.split() * 4
             raw = " ".join(rng.choices([*words, "<think>", "</think>", SILENCE], k=24))
         turns.append(to_turn(idx / stream.fps, raw, stream.kind, True))
-    return Prediction(stream.id, f"runs/{name}", "proact.prompt/1", tuple(turns))
+    return Prediction(stream.id, f"/demo/{name}/model", "proact.prompt/1", tuple(turns))
 
 
 def rollout_row(step: int, num_steps: int, rng: random.Random) -> dict[str, Any]:
@@ -135,13 +140,13 @@ def _write_sft_run(folder: DemoFolder) -> None:
         append_metrics(folder.sft_run, row | {"num_reply": 80.0})
 
 
-def _write_rl_run(folder: DemoFolder) -> None:
-    recipe = RlRecipe(model="sft", train_decisions="decisions", output_dir="rl")
-    dump_recipe(recipe, folder.rl_run / "recipe.yaml")
-    rng = random.Random(1)
+def _write_rl_run(folder: DemoFolder, seed: int) -> None:
+    recipe = RlRecipe(model="sft", train_decisions="decisions", output_dir="rl", seed=seed)
+    dump_recipe(recipe, folder.rl_run(seed) / "recipe.yaml")
+    rng = random.Random(seed)
     rows = [rollout_row(step, 40, rng) for step in range(1, 41)]
     for step, row in enumerate(rows, 1):
-        append_metrics(folder.rl_run, {"step": step, **row})
+        append_metrics(folder.rl_run(seed), {"step": step, **row})
     paired = {"standard_error": 0.05, "standard_error_by_stream": 0.07, "n": 96, "unscored": 0}
     report: dict[str, Any] = {"num_decisions": 96, "num_streams": 30, "num_generations": 8}
     report |= {"temperature": 1.0, "seed": 7, "before": rows[0], "after": rows[-1]}
@@ -149,8 +154,8 @@ def _write_rl_run(folder: DemoFolder) -> None:
         "reward": {"before": 4.1, "after": 4.6, "difference": 0.5, **paired},
         "content_and_semantic": {"before": 1.3, "after": 1.25, "difference": -0.05, **paired},
     }
-    write_json(folder.evaluation, report)
-    write_jsonl(folder.completions, [_completion(step, name) for step, name in _cases()])
+    write_json(folder.evaluation(seed), report)
+    write_jsonl(folder.completions(seed), [_completion(step, name) for step, name in _cases()])
 
 
 def _cases() -> list[tuple[int, str]]:

@@ -7,9 +7,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from proact_train.page.prose import render_missing
-from proact_train.page.table import Cell, Row, Table, render_table
-
+from ..page.prose import render_missing
+from ..page.table import Cell, Row, Table, render_table
 from .folder import DemoFolder
 from .reading import load_rows
 
@@ -17,11 +16,11 @@ _CLASSES = ("silence", "alert", "reply")
 _PARTS = ("format", "length", "history", "semantic", "response")
 
 
-def build_completions_part(folder: DemoFolder) -> Markup:
+def build_completions_part(folder: DemoFolder, seed: int) -> Markup:
     """The table, or that its file is missing."""
-    rows = pick_completions(load_rows(folder.completions))
+    rows = pick_completions(load_rows(folder.completions(seed)))
     if not rows:
-        return render_missing("Sampled answers", folder.shown(folder.completions))
+        return render_missing("Sampled answers", folder.shown(folder.completions(seed)))
     return render_table(completions_table(rows))
 
 

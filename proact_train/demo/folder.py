@@ -5,13 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-# Names of `predictions/NAME.jsonl` and `scores/NAME.json`, in the order of the report's rows.
-UNTRAINED, SFT, RL = "untrained", "sft", "rl"
+# Names of `predictions/NAME.jsonl` and `scores/NAME.json`, in the order of the report's rows; those
+# of GSPO runs come from `rl_name`.
+UNTRAINED, SFT = "untrained", "sft"
 SWAPPED_TOLD, SWAPPED_FRAMES = "swapped_told", "swapped_frames"
-STAGES = (UNTRAINED, SFT, RL)
 CONTROLS = (SWAPPED_TOLD, SWAPPED_FRAMES)
+ALWAYS_SPEAK, ALWAYS_SILENT = "always_speak", "always_silent"
 # Shown where their scores exist.
-BASELINES = ("always_speak", "always_silent")
+BASELINES = (ALWAYS_SPEAK, ALWAYS_SILENT)
+
+
+def rl_name(seed: int) -> str:
+    """The name of the predictions and scores of one GSPO run."""
+    return f"rl_seed_{seed}"
 
 
 @dataclass(frozen=True)
@@ -59,25 +65,43 @@ class DemoFolder:
         """The run folder of stage 1."""
         return self.root / "sft"
 
-    @property
-    def rl_run(self) -> Path:
-        """The run folder of stage 2."""
-        return self.root / "rl"
+    def rl_run(self, seed: int) -> Path:
+        """The run folder of stage 2 under one seed."""
+        return self.root / "rl" / f"seed_{seed}"
 
-    @property
-    def evaluation(self) -> Path:
+    def rl_seeds(self) -> list[int]:
+        """Seeds of the GSPO runs that were begun, ascending; [0] before the first."""
+        folders = self.root.glob("rl/seed_*")
+        seeds = [path.name.removeprefix("seed_") for path in folders]
+        return sorted(int(seed) for seed in seeds if seed.isdecimal()) or [0]
+
+    def evaluation(self, seed: int) -> Path:
         """The held-out decisions before and after stage 2."""
-        return self.rl_run / "evaluation.json"
+        return self.rl_run(seed) / "evaluation.json"
 
-    @property
-    def completions(self) -> Path:
+    def completions(self, seed: int) -> Path:
         """Some sampled answers of every step of stage 2."""
-        return self.rl_run / "completions.jsonl"
+        return self.rl_run(seed) / "completions.jsonl"
 
     @property
     def frames(self) -> Path:
         """A frame store with the test streams' frames."""
         return self.root / "frames"
+
+    @property
+    def settings(self) -> Path:
+        """What the demo was begun with."""
+        return self.root / "settings.json"
+
+    @property
+    def seconds(self) -> Path:
+        """Wall-clock seconds of each stage so far."""
+        return self.root / "seconds.json"
+
+    @property
+    def memory(self) -> Path:
+        """The highest memory so far."""
+        return self.root / "memory.json"
 
     @property
     def report(self) -> Path:

@@ -14,10 +14,11 @@ import numpy as np
 from eval.metrics.intent import score_intent
 from eval.metrics.segments import interval_masks
 from eval.report import Timeline
-from proact_train.core.types import Stream
-from proact_train.page.table import count
-from proact_train.page.timeline import Outcome
-from proact_train.stream.timeline import first_scored_frame
+
+from ..core.types import Stream
+from ..page.table import count
+from ..page.timeline import Outcome
+from ..stream.timeline import first_scored_frame
 
 
 @dataclass(frozen=True)

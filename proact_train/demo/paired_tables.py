@@ -6,10 +6,9 @@ from typing import Any
 
 from markupsafe import Markup
 
-from proact_train.page.curves import format_number
-from proact_train.page.prose import render_missing
-from proact_train.page.table import Cell, Row, Table, count, render_table
-
+from ..page.curves import format_number
+from ..page.prose import render_fold, render_missing
+from ..page.table import Cell, Row, Table, count, render_table
 from .folder import DemoFolder
 from .reading import load_object
 
@@ -32,15 +31,18 @@ _MEANS = {
 }
 
 
-def build_paired_parts(folder: DemoFolder) -> tuple[Markup, ...]:
-    """Paired differences with their standard errors, then means by name; or what is missing."""
-    report = load_object(folder.evaluation)
+def build_paired_parts(folder: DemoFolder, seed: int) -> tuple[Markup, ...]:
+    """Paired differences of one run, its means by name folded; or what is missing."""
+    path = folder.evaluation(seed)
+    report = load_object(path)
     if report is None:
-        return (render_missing("Held-out decisions", folder.shown(folder.evaluation)),)
-    return render_table(paired_table(report)), render_table(means_table(report))
+        return (render_missing("Held-out decisions", folder.shown(path)),)
+    summary = "Rewards by name, right actions and lengths before and after"
+    means = render_fold(summary, [render_table(means_table(report))])
+    return render_table(paired_table(report, seed)), means
 
 
-def paired_table(report: dict[str, Any]) -> Table:
+def paired_table(report: dict[str, Any], seed: int) -> Table:
     """Before, after and the mean difference with its two standard errors."""
     rows = []
     for key, name in _PAIRED.items():
@@ -58,11 +60,11 @@ def paired_table(report: dict[str, Any]) -> Table:
         ]
         rows.append(Row(name, tuple(cells)))
     caption = (
-        f"{count(report['num_decisions'], 'held-out decision')} of "
+        f"GSPO with seed {seed}: {count(report['num_decisions'], 'held-out decision')} of "
         f"{count(report['num_streams'], 'stream')}, {count(report['num_generations'], 'answer')} "
-        f"each at temperature {report['temperature']:g} and seed {report['seed']}; a decision's "
-        "value is the mean of its answers. Standard errors are of the mean difference: decisions "
-        "taken as independent, and the decisions of a stream as one cluster."
+        f"each at temperature {report['temperature']:g} (sampling seed {report['seed']}). A "
+        "decision's value is the mean of its answers. Standard errors are of the mean difference: "
+        "decisions taken as independent, and the decisions of a stream as one cluster."
     )
     header = ("", "before", "after", "mean difference", "± SE", "± SE by stream", "n decisions")
     return Table(caption, header, tuple(rows))

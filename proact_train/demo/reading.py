@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, TypeVar
 
-from proact_train.core.contracts import load_predictions
-from proact_train.core.jsonl import parse_object, read_jsonl, read_lines
-from proact_train.core.recipe import Recipe, load_recipe
-from proact_train.core.types import Prediction
-from proact_train.page.curves import Series
+from ..core.contracts import load_predictions
+from ..core.jsonl import parse_object, read_jsonl, read_lines
+from ..core.recipe import Recipe, load_recipe
+from ..core.types import Prediction
+from ..page.curves import Series
 
 RecipeT = TypeVar("RecipeT", bound=Recipe)
 

@@ -9,13 +9,12 @@ import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
-from proact_train.core.jsonl import atomic_write
-from proact_train.page.prose import render_commands, render_missing, render_paragraph
-from proact_train.page.render import Section, render_page
-from proact_train.page.table import Bar, Cell, Row, Table, render_table
-from proact_train.rl.recipe import RlRecipe
-from proact_train.sft.recipe import SftRecipe
-
+from ..core.jsonl import atomic_write
+from ..page.prose import render_commands, render_missing, render_paragraph
+from ..page.render import Section, render_page
+from ..page.table import Bar, Cell, Row, Table, render_table
+from ..rl.recipe import RlRecipe
+from ..sft.recipe import SftRecipe
 from .folder import DemoFolder
 from .reading import count_lines, load_object, load_run_recipe
 from .rl_section import build_rl_section
@@ -100,12 +99,12 @@ def build_time_section(stage_seconds: Mapping[str, float]) -> Section:
 
 def build_command_section(folder: DemoFolder) -> Section:
     """The stages by hand, over this run's own folder and recipes."""
-    root = shlex.quote(str(folder.root))
+    root, seed = shlex.quote(str(folder.root)), folder.rl_seeds()[0]
     launch = "OMP_NUM_THREADS=1 accelerate launch --config_file recipes/accelerate/cpu_2procs.yaml"
     lines = [
         f"DEMO={root} NEW=runs/again",
         f"{launch} \\\n    -m proact_train.sft $DEMO/sft/recipe.yaml output_dir=$NEW/sft",
-        f"{launch} \\\n    -m proact_train.rl $DEMO/rl/recipe.yaml model=$NEW/sft "
+        f"{launch} \\\n    -m proact_train.rl $DEMO/rl/seed_{seed}/recipe.yaml model=$NEW/sft "
         "output_dir=$NEW/rl",
         "proact predict --streams $DEMO/data/test.jsonl --model $NEW/sft/model "
         "--adapter $NEW/rl/model \\\n    --recipe recipes/eval/toy_cpu.yaml --out $NEW/rl.jsonl",
@@ -116,7 +115,7 @@ def build_command_section(folder: DemoFolder) -> Section:
         "full, so the two training commands repeat its stages."
     )
     parts: list[str] = [render_commands(lines)]
-    for name, run in (("stage 1", folder.sft_run), ("stage 2", folder.rl_run)):
+    for name, run in (("stage 1", folder.sft_run), ("stage 2", folder.rl_run(seed))):
         if not (run / "recipe.yaml").is_file():
             parts.append(render_missing(f"The recipe of {name}", folder.shown(run / "recipe.yaml")))
     return Section("The same by hand", intro, tuple(parts))
@@ -133,12 +132,16 @@ def format_duration(seconds: float) -> str:
 
 
 def _seeds(folder: DemoFolder) -> str:
+    """Seeds as the runs' recipes and the held-out measurement name them."""
     sft = load_run_recipe(folder.sft_run, SftRecipe)
-    rl = load_run_recipe(folder.rl_run, RlRecipe)
-    evaluation = load_object(folder.evaluation)
+    runs = [load_run_recipe(folder.rl_run(seed), RlRecipe) for seed in folder.rl_seeds()]
+    settings = load_object(folder.settings) or {}
     seeds = {
-        "SFT": sft and sft.seed,
-        "GSPO": rl and rl.seed,
-        "held-out sampling": evaluation and evaluation["seed"],
+        "world": [settings.get("seed")],
+        "SFT": [sft and sft.seed],
+        "GSPO": [run and run.seed for run in runs],
     }
-    return ", ".join(f"{k} {'missing' if v is None else v}" for k, v in seeds.items())
+    return ", ".join(
+        f"{name} {' '.join('missing' if seed is None else str(seed) for seed in values)}"
+        for name, values in seeds.items()
+    )

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from proact_train.core.run_folder import METRICS, load_metrics
-from proact_train.page.curves import Chart, render_chart
-from proact_train.page.prose import render_grid, render_missing, render_paragraph
-from proact_train.page.render import Section
-from proact_train.page.table import count
-from proact_train.sft.recipe import SftRecipe
-
+from ..core.run_folder import METRICS, load_metrics
+from ..page.curves import Chart, render_chart
+from ..page.prose import render_grid, render_missing, render_paragraph
+from ..page.render import Section
+from ..page.table import count
+from ..sft.recipe import SftRecipe
 from .folder import DemoFolder
 from .reading import count_lines, load_run_recipe, metric_series
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from eval.report import Timeline, build_timelines
-from proact_train.core.contracts import load_streams
-from proact_train.core.types import Prediction, Stream
-from proact_train.page.prose import render_heading, render_missing
-from proact_train.page.render import Section
-from proact_train.page.table import count
-from proact_train.page.timeline import (
+
+from ..core.contracts import load_streams
+from ..core.types import Prediction, Stream
+from ..page.prose import render_heading, render_missing
+from ..page.render import Section
+from ..page.table import count
+from ..page.timeline import (
     Lane,
     LaneCell,
     Strip,
@@ -18,19 +19,18 @@ from proact_train.page.timeline import (
     render_strip,
     render_strip_key,
 )
-from proact_train.stream.store import FrameStore
-
-from .folder import STAGES, DemoFolder
+from ..stream.store import FrameStore
+from .folder import SFT, UNTRAINED, DemoFolder, rl_name
 from .outcomes import judge
 from .reading import load_stage_predictions
-from .score_section import ROW_NAMES
+from .rows import row_name
 
 STREAMS_PER_GROUP = 2
 _TITLE = "Held-out streams, frame by frame"
 _INTRO = (
     "The first streams with gold of each group in the order of the file, not the best ones. The "
-    "answers of the untrained model, after SFT and after GSPO stand under the same frames, each "
-    "given on the model's own history. Small italics are thoughts."
+    "answers of the untrained model, after SFT and after the first GSPO run stand under the same "
+    "frames, each given on the model's own history. Small italics are thoughts."
 )
 _GOLD_WORDS = {"event": "alert", "intent": "reply once:"}
 
@@ -43,10 +43,10 @@ def build_timeline_section(folder: DemoFolder) -> Section:
     streams = load_streams(folder.test_streams)
     parts: list[str] = [render_strip_key()]
     stages: dict[str, Mapping[str, Prediction]] = {}
-    for name in STAGES:
+    for name in (UNTRAINED, SFT, rl_name(folder.rl_seeds()[0])):
         found = load_stage_predictions(folder.predictions(name))
         if found is None:
-            what = f"Answers {ROW_NAMES[name]}"
+            what = f"Answers {row_name(folder, name)}"
             parts.append(render_missing(what, folder.shown(folder.predictions(name))))
         else:
             stages[name] = found
@@ -89,7 +89,7 @@ def build_strip(
     for name, predictions in stages.items():
         prediction = predictions.get(stream.id)
         (timeline,) = build_timelines([stream], [prediction] if prediction else [])
-        lanes.append(build_lane(ROW_NAMES[name], stream, timeline))
+        lanes.append(build_lane(row_name(folder, name), stream, timeline))
     domain = f"{stream.domain}, " if stream.kind == "intent" else ""
     facts = f"{domain}{count(stream.num_frames, 'frame')} at {stream.fps:g} a second"
     told = (*_told(stream), *([f"Profile: {_profile(stream)}"] if stream.profile else []))

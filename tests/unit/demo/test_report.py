@@ -32,7 +32,7 @@ def test_a_whole_folder_gives_a_whole_page(folder):
     assert "2 cores &lt;b&gt;" in page
     assert "2 min 0 s" in page
     assert "train 3, GSPO 3, held out 3" in page
-    assert "SFT 42, GSPO 42, held-out sampling 7" in page
+    assert "world 3, SFT 42, GSPO 0" in page
     for name in (
         "untrained",
         "after SFT",
@@ -87,10 +87,10 @@ def test_an_empty_folder_says_what_is_missing(tmp_path):
         "scores/swapped_frames.json",
         "data/test.jsonl",
         "sft/metrics.jsonl",
-        "rl/metrics.jsonl",
-        "rl/evaluation.json",
-        "rl/completions.jsonl",
-        "rl/recipe.yaml",
+        "rl/seed_0/metrics.jsonl",
+        "rl/seed_0/evaluation.json",
+        "rl/seed_0/completions.jsonl",
+        "rl/seed_0/recipe.yaml",
     ):
         assert f"because {path} is missing" in page
     assert "train missing, GSPO missing, held out missing" in page
@@ -99,9 +99,9 @@ def test_an_empty_folder_says_what_is_missing(tmp_path):
 
 
 def test_a_stage_without_predictions_is_left_out_by_name(folder):
-    folder.predictions("rl").unlink()
+    folder.predictions("rl_seed_0").unlink()
     page = page_of(folder)
-    assert "Answers after GSPO: not shown, because predictions/rl.jsonl is missing." in page
+    assert "Answers after GSPO: not shown, because predictions/rl_seed_0.jsonl is missing." in page
     assert page.count('<table class="strip">') == 3
 
 
@@ -113,16 +113,27 @@ def test_frames_that_are_missing_leave_their_places(folder):
 
 
 def test_a_baseline_is_shown_where_it_was_scored(folder):
-    assert "always speak" not in page_of(folder)
-    shutil.copy(folder.scores("rl"), folder.scores("always_speak"))
+    assert "baseline: always speak" not in page_of(folder)
+    shutil.copy(folder.scores("rl_seed_0"), folder.scores("always_speak"))
     page = page_of(folder)
     assert "baseline: always speak" in page
-    assert "Baselines need no model" in page
+
+
+def test_several_gspo_runs_stand_side_by_side(tmp_path):
+    folder = build_demo_folder(tmp_path, rl_seeds=(0, 2))
+    page = page_of(folder)
+    assert "GSPO 0 2" in page
+    for seed in (0, 2):
+        assert f"after GSPO, seed {seed}" in page
+        assert f"GSPO with seed {seed}: 96 held-out decisions" in page
+        assert f"<span>seed {seed}</span>" in page
+    assert "The run with seed 0." in page
+    assert page.count('<tr class="lane">') == 3 * 3, "timelines show one GSPO run"
 
 
 def test_a_broken_file_is_named(folder):
-    folder.scores("rl").write_text("[1]", encoding="utf-8")
-    with pytest.raises(DataError, match=r"rl\.json"):
+    folder.scores("rl_seed_0").write_text("[1]", encoding="utf-8")
+    with pytest.raises(DataError, match=r"rl_seed_0\.json"):
         page_of(folder)
 
 
