@@ -11,6 +11,7 @@ from .core.errors import EXIT_CODE_USER_ERROR, ProActError
 
 # command -> (module with add_arguments(parser) and run(args), one line of help)
 COMMANDS: dict[str, tuple[str, str]] = {
+    "demo": ("proact_train.demo.command", "all of the product on a laptop -> a report to open"),
     "build egopro": ("data_builders.egopro", "EgoPro-Bench's release -> streams"),
     "build omnimmi": ("data_builders.omnimmi", "OmniMMI proactive alerting -> streams"),
     "build toy": ("data_builders.toy.build", "render toy videos with exact gold -> streams"),

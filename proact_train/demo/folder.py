@@ -50,7 +50,7 @@ class DemoFolder:
 
     @property
     def sft_samples(self) -> Path:
-        return self.root / "sft_samples" / "train.jsonl"
+        return self.root / "sft_samples" / "samples.jsonl"
 
     @property
     def train_decisions(self) -> Path:

@@ -8,6 +8,7 @@ Qwen's order, the real processor and Qwen3-VL's chat template (trl ships it).
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -122,16 +123,21 @@ def build_tiny_checkpoint(
 
 
 def build_tokenizer(corpus: Iterable[str], num_bpe_pieces: int) -> Qwen2Tokenizer:
-    """A Qwen2Tokenizer whose byte-level BPE is trained on `corpus`, with Qwen's added tokens."""
+    """A Qwen2Tokenizer whose byte-level BPE is trained on `corpus`, with Qwen's added tokens.
+
+    Texts may hold added tokens (`<think>`, `<|im_start|>`); no piece reaches over one.
+    """
+    added = [token for token, _ in QWEN_ADDED_TOKENS]
+    # As the tokenizer cuts them out before it looks for pieces.
+    cut = re.compile("|".join(map(re.escape, added)))
     backend = Qwen2Tokenizer().backend_tokenizer
     trainer = trainers.BpeTrainer(
         vocab_size=num_bpe_pieces,
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
-    backend.train_from_iterator(corpus, trainer)
+    backend.train_from_iterator((part for text in corpus for part in cut.split(text)), trainer)
     bpe = json.loads(backend.to_str())["model"]
-    added = {token for token, _ in QWEN_ADDED_TOKENS}
     pieces = sorted((idx, piece) for piece, idx in bpe["vocab"].items() if piece not in added)
     vocab = {piece: idx for idx, (_, piece) in enumerate(pieces)}
     merges: Any = [tuple(merge) for merge in bpe["merges"]]
