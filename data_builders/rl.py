@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tqdm import tqdm
-
 from proact_train.core.contracts import load_streams, write_decisions
 from proact_train.core.types import Decision, Stream
 from proact_train.stream.grammar import render
@@ -80,11 +78,14 @@ def build_rl(
     report = BuildReport("rl")
     store = FrameStore(out.absolute() / "images", options.max_pixels)
     decisions: list[Decision] = []
-    for stream in tqdm(streams, unit="stream", desc="RL decisions"):
-        picked = _build_decisions(stream, store, count_tokens, options, report)
-        if picked:
-            decisions += picked
-            report.add_streams([stream])
+    asked = [a for s in streams if (a := _ask(s, count_tokens, options, report)) is not None]
+    frames = store_frames([each.stream for each in asked], store, report, "RL decisions")
+    for each, images in zip(asked, frames, strict=True):
+        if images is None:
+            continue
+        if built := _build_decisions(each, images, count_tokens, options, report):
+            decisions += built
+            report.add_streams([each.stream])
     write_decisions(out.absolute() / "decisions.jsonl", decisions)
     report.note("decisions", len(decisions))
     report.write(out / "report.json")
@@ -121,22 +122,36 @@ def pick_turns(stream: Stream, num_decisions: int, seed: int) -> dict[int, str]:
     return dict(sorted(picked.items()))
 
 
+@dataclass(frozen=True)
+class _Asked:
+    """A stream with the turns to decide (frame index -> place) and its gold thoughts."""
+
+    stream: Stream
+    picked: dict[int, str]
+    thoughts: list[str]
+
+
+def _ask(
+    stream: Stream, count_tokens: CountTokens, options: RlOptions, report: BuildReport
+) -> _Asked | None:
+    """Picks a stream's turns; None (and a counted drop) if there are none or the gold is bad."""
+    picked = pick_turns(stream, options.decisions_per_stream, options.seed)
+    if not picked:
+        report.drops.append(Drop(stream.id, "no turn to decide", "every frame precedes the query"))
+        return None
+    thoughts = gold_thoughts(stream, options.max_thought_tokens, count_tokens, report)
+    return None if thoughts is None else _Asked(stream, picked, thoughts)
+
+
 def _build_decisions(
-    stream: Stream,
-    store: FrameStore,
+    asked: _Asked,
+    images: list[Path],
     count_tokens: CountTokens,
     options: RlOptions,
     report: BuildReport,
 ) -> list[Decision]:
     """Decisions of one stream, all from the same first turn so that they share one trunk."""
-    picked = pick_turns(stream, options.decisions_per_stream, options.seed)
-    if not picked:
-        report.drops.append(Drop(stream.id, "no turn to decide", "every frame precedes the query"))
-        return []
-    thoughts = gold_thoughts(stream, options.max_thought_tokens, count_tokens, report)
-    images = store_frames(stream, store, report) if thoughts is not None else None
-    if thoughts is None or images is None:
-        return []
+    stream, picked, thoughts = asked.stream, asked.picked, asked.thoughts
     answers = gold_answers(stream)
     raw = [render(*turn) for turn in zip(thoughts, answers, strict=True)]
     image_tokens = tokens_per_image(images[0])

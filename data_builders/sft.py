@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tqdm import tqdm
-
 from proact_train.core.contracts import load_streams, write_samples
 from proact_train.core.types import SftSample, Stream
 from proact_train.stream.grammar import SILENCE, answer_text, render
@@ -81,9 +79,14 @@ def build_sft(
     """Writes `OUT/samples.jsonl`, `OUT/images/` and `OUT/report.json`."""
     report = BuildReport("sft")
     store = FrameStore(out.absolute() / "images", options.max_pixels)
+    answers = [_gold_turns(stream, count_tokens, options, report) for stream in streams]
+    usable = [(s, turns) for s, turns in zip(streams, answers, strict=True) if turns is not None]
+    frames = store_frames([stream for stream, _ in usable], store, report, "SFT samples")
     samples = []
-    for stream in tqdm(streams, unit="stream", desc="SFT samples"):
-        sample = _build_sample(stream, store, count_tokens, options, report)
+    for (stream, turns), images in zip(usable, frames, strict=True):
+        if images is None:
+            continue
+        sample = _build_sample(stream, turns, images, count_tokens, options, report)
         if sample is not None:
             samples.append(sample)
             report.add_streams([stream])
@@ -94,22 +97,27 @@ def build_sft(
     return report
 
 
+def _gold_turns(
+    stream: Stream, count_tokens: CountTokens, options: SftOptions, report: BuildReport
+) -> list[str] | None:
+    """What the assistant says at every frame; None (and a counted drop) if it is unusable."""
+    answers = gold_answers(stream)
+    if not options.with_thought:
+        return answers
+    thoughts = gold_thoughts(stream, options.max_thought_tokens, count_tokens, report)
+    if thoughts is None:
+        return None
+    return [render(*turn) for turn in zip(thoughts, answers, strict=True)]
+
+
 def _build_sample(
     stream: Stream,
-    store: FrameStore,
+    answers: list[str],
+    images: list[Path],
     count_tokens: CountTokens,
     options: SftOptions,
     report: BuildReport,
 ) -> SftSample | None:
-    answers = gold_answers(stream)
-    if options.with_thought:
-        thoughts = gold_thoughts(stream, options.max_thought_tokens, count_tokens, report)
-        if thoughts is None:
-            return None
-        answers = [render(*turn) for turn in zip(thoughts, answers, strict=True)]
-    images = store_frames(stream, store, report)
-    if images is None:
-        return None
     image_tokens = tokens_per_image(images[0])
     start = first_turn_in_budget(
         stream,

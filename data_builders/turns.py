@@ -6,7 +6,8 @@ Tokens are counted with the policy's own tokenizer file; no model library is nee
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from PIL import Image
@@ -21,6 +22,7 @@ from proact_train.stream.store import FrameStore
 from proact_train.stream.timeline import gold_answers
 
 from .report import BuildReport, Drop
+from .workers import map_on_cores
 
 CountTokens = Callable[[str], int]
 # The longest thought that the paper's length reward still pays for (4.2).
@@ -71,14 +73,28 @@ def gold_thoughts(
     return thoughts
 
 
-def store_frames(stream: Stream, store: FrameStore, report: BuildReport) -> list[Path] | None:
-    """Stores all frames of a stream; None (and a counted drop, no files left) if that fails."""
+def store_frames(
+    streams: Sequence[Stream], store: FrameStore, report: BuildReport, desc: str
+) -> Iterator[list[Path] | None]:
+    """Stores all frames of each stream; yields their paths, in the order of `streams`.
+
+    None (and a counted drop, no files left) where a video does not decode.
+    """
+    results = map_on_cores(partial(_store_or_fail, store), streams, desc)
+    for stream, result in zip(streams, results, strict=True):
+        if isinstance(result, VideoError):
+            report.drops.append(Drop(stream.id, "video that does not decode", str(result)))
+            yield None
+        else:
+            yield result
+
+
+def _store_or_fail(store: FrameStore, stream: Stream) -> list[Path] | VideoError:
     try:
         return store.ensure(stream)
     except VideoError as error:
         shutil.rmtree(store.frame_path(stream.id, 0).parent, ignore_errors=True)
-        report.drops.append(Drop(stream.id, "video that does not decode", str(error)))
-        return None
+        return error
 
 
 def count_prompt_tokens(
