@@ -45,6 +45,8 @@ class SftRecipe(Recipe):
     # Streams of one forward pass on one process. The number of processes times this divides
     # batch_size; the quotient is the number of accumulation steps.
     micro_batch_size: int = Field(1, ge=1)
+    # The order in an epoch: shuffled, or as the file has them (a curriculum).
+    sampling: Literal["random", "sequential"] = "random"
     num_train_epochs: int = Field(2, ge=1)
     # Ends the run (and its cosine) at this optimiser step; None runs all epochs.
     max_steps: int | None = Field(None, ge=1)

@@ -130,6 +130,7 @@ def build_arguments(recipe: SftRecipe) -> SFTConfig:
         gradient_accumulation_steps=recipe.batch_size // per_pass,
         num_train_epochs=recipe.num_train_epochs,
         max_steps=recipe.max_steps or -1,
+        train_sampling_strategy=recipe.sampling,
         learning_rate=recipe.learning_rate,
         lr_scheduler_type="cosine_with_min_lr",
         # As a share: DeepSpeed's optimizer hides the rate that `min_lr` would be held against.
