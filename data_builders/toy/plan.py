@@ -7,7 +7,7 @@ thing is in view (or the asked-for act goes on), so a thing behind a board split
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from proact_train.core.types import Interval, Query, Source, Stream, Video
@@ -29,6 +29,7 @@ from .world import (
 Use = Literal["object", "action", "intent"]
 USES: tuple[Use, ...] = ("object", "action", "intent")
 NUM_FRAMES = 10
+NUM_SHORT_FRAMES = 2
 FPS = 1.0
 DATASET, LICENCE = "toy", "Apache-2.0"
 
@@ -44,13 +45,12 @@ class Plan:
     frames: tuple[Frame, ...]
 
 
-def plan_stream(rng: random.Random, use: Use, split: str, place: str | None = None) -> Plan:
+def plan_stream(rng: random.Random, use: Use, split: str, place: str) -> Plan:
     """Samples what happens in one stream of `NUM_FRAMES` seconds.
 
     The target is in view for two to four frames, once or twice, sometimes hidden in the middle;
     other things, near twins of the target among them, come and go beside it.
     """
-    place = place or rng.choice(list(PLACES))
     allowed = [thing for thing in all_things() if split == "test" or not is_held_out(thing, place)]
     held_out = [thing for thing in allowed if is_held_out(thing, place)]
     target = rng.choice(held_out if split == "test" else allowed)
@@ -75,6 +75,14 @@ def plan_stream(rng: random.Random, use: Use, split: str, place: str | None = No
     return Plan(use, place, target, gesture, frames)
 
 
+def shorten(plan: Plan, rng: random.Random) -> Plan:
+    """`NUM_SHORT_FRAMES` of a plan around a moment that counts: mostly where an interval begins."""
+    start, end = rng.choice(gold_runs(plan) or [(NUM_FRAMES // 2, NUM_FRAMES // 2 + 1)])
+    first = rng.choice((start - 1, start - 1, start, end - 1))
+    first = max(0, min(NUM_FRAMES - NUM_SHORT_FRAMES, first))
+    return replace(plan, frames=plan.frames[first : first + NUM_SHORT_FRAMES])
+
+
 def to_stream(
     plan: Plan, stream_id: str, video_path: str, split: str, rng: random.Random
 ) -> Stream:
@@ -84,7 +92,7 @@ def to_stream(
     reply = f"{name}, here is the {plan.target} for {purpose}." if is_intent else None
     return Stream(
         id=stream_id,
-        video=Video(video_path, NUM_FRAMES / FPS),
+        video=Video(video_path, len(plan.frames) / FPS),
         kind="intent" if is_intent else "event",
         domain=PLACES[plan.place][2] if is_intent else plan.use,
         source=Source(DATASET, split, LICENCE),
@@ -93,7 +101,7 @@ def to_stream(
         profile={"name": name, "job": job} if is_intent else None,
         memory=(f"{name} needs the {plan.target} for {purpose}.",) if is_intent else (),
         intervals=tuple(Interval(start / FPS, end / FPS, reply) for start, end in gold_runs(plan)),
-        thoughts={idx: thought(frame, plan.place) for idx, frame in enumerate(plan.frames)},
+        thoughts={idx: thought(plan, frame) for idx, frame in enumerate(plan.frames)},
     )
 
 
@@ -127,15 +135,42 @@ def gold_runs(plan: Plan) -> list[tuple[int, int]]:
     return runs
 
 
-def thought(frame: Frame, place: str) -> str:
-    """The gold thought: what is in view, what a hand does, where.
+def thought(plan: Plan, frame: Frame) -> str:
+    """The gold thought: what is wanted, what is in view on the left and right, whether it fits.
 
-    It begins with a verb so that a word is the same token here, in the query and in memory.
+    Every word that describes a thing is judged where it stands (in action streams those of the hand
+    and what it touches), so that the answer only repeats what the thought found.
     """
-    seen = " and ".join(str(thing) for thing in frame.visible()) or "nothing"
-    if frame.hand:
-        seen += f", hand {frame.hand.gesture} {frame.slots[frame.hand.slot]}"
-    return f"see {seen} on {place}"
+    is_action = plan.use == "action"
+    seen = []
+    for side, thing, hidden in zip(("left", "right"), frame.slots, frame.is_occluded, strict=True):
+        if thing is None or hidden:
+            seen.append(f"{side} none")
+        else:
+            seen.append(f"{side} {thing if is_action else _judged(thing, plan.target)}")
+    if is_action:
+        seen.append(_hand_clause(plan, frame))
+    wanted = f"hand {plan.gesture} {plan.target}" if is_action else str(plan.target)
+    return f"want {wanted}, see {', '.join(seen)}"
+
+
+def _hand_clause(plan: Plan, frame: Frame) -> str:
+    if frame.hand is None:
+        return "no hand"
+    touched = frame.slots[frame.hand.slot]
+    assert touched is not None
+    fits = _yes_no(frame.hand.gesture == plan.gesture)
+    return f"hand {frame.hand.gesture} {fits} {_judged(touched, plan.target)}"
+
+
+def _judged(thing: Thing, target: Thing) -> str:
+    """A thing's words, each followed by whether it is the target's: "red yes ball no"."""
+    colour, shape = _yes_no(thing.colour == target.colour), _yes_no(thing.shape == target.shape)
+    return f"{thing.colour} {colour} {thing.shape} {shape}"
+
+
+def _yes_no(value: bool) -> str:
+    return "yes" if value else "no"
 
 
 def _spans(rng: random.Random) -> list[tuple[int, int]]:

@@ -15,10 +15,11 @@ from PIL import Image, ImageDraw
 from .world import COLOURS, PLACES, Frame, Hand, Thing
 
 SIDE_PX = 128
-VIDEO_FPS = 4
-_SKIN, _BOARD, _OUTLINE = (235, 190, 160), (60, 55, 60), (25, 25, 25)
-_SLOT_CENTRES = ((34, 56), (94, 56))
-_RADIUS = 21
+VIDEO_FPS = 2
+_SKIN, _BOARD, _OUTLINE = (235, 190, 160), (60, 55, 60), (15, 15, 15)
+# Each thing fills one image token of a 64 x 64 px frame; hands come from the two below.
+_SLOT_CENTRES = ((33, 34), (95, 34))
+_RADIUS = 25
 
 
 def render_video(path: Path, frames: Sequence[Frame], place: str, seed: int) -> None:
@@ -71,36 +72,33 @@ def _draw_thing(draw: ImageDraw.ImageDraw, thing: Thing, centre: tuple[int, int]
     r, fill = _RADIUS, COLOURS[thing.colour]
     if thing.shape == "ball":
         draw.ellipse((x - r, y - r, x + r, y + r), fill, _OUTLINE, 2)
-    elif thing.shape == "box":
-        draw.rectangle((x - r, y - r, x + r, y + r), fill, _OUTLINE, 2)
     elif thing.shape == "cone":
         draw.polygon([(x, y - r), (x + r, y + r), (x - r, y + r)], fill, _OUTLINE, 2)
+    elif thing.shape == "cup":
+        corners = [(x - r, y - r), (x + r, y - r), (x + 10, y + r), (x - 10, y + r)]
+        draw.polygon(corners, fill, _OUTLINE, 2)
     elif thing.shape == "ring":
-        draw.ellipse((x - r, y - r, x + r, y + r), None, _OUTLINE, 13)
-        draw.ellipse((x - r + 2, y - r + 2, x + r - 2, y + r - 2), None, fill, 9)
+        draw.ellipse((x - r, y - r, x + r, y + r), None, fill, 11)
     else:
-        angles = [math.pi * (idx / 5 - 0.5) for idx in range(10)]
-        radii = [r + 3 if idx % 2 == 0 else 10 for idx in range(10)]
-        points = [
-            (x + s * math.cos(a), y + s * math.sin(a)) for a, s in zip(angles, radii, strict=True)
-        ]
-        draw.polygon(points, fill, _OUTLINE, 2)
+        cloth = [(x - r + 6, y - r), (x + r, y - 4), (x - r + 6, y + 6)]
+        draw.polygon(cloth, fill, _OUTLINE, 1)
+        draw.rectangle((x - r, y - r, x - r + 6, y + r), fill)
 
 
 def _draw_board(draw: ImageDraw.ImageDraw, centre: tuple[int, int]) -> None:
     x, y = centre
-    draw.rectangle((x - 27, y - 29, x + 27, y + 29), _BOARD, _OUTLINE, 2)
+    draw.rectangle((x - 29, y - 31, x + 29, y + 31), _BOARD, _OUTLINE, 2)
 
 
 def _draw_hand(draw: ImageDraw.ImageDraw, hand: Hand, centre: tuple[int, int]) -> None:
-    """A forearm from below; a grabbing hand covers the thing's lower half, a pointing one not."""
+    """A forearm from below: a grab covers the thing's lower half, a tap touches it."""
     x, y = centre
     if hand.gesture == "grabs":
-        draw.rectangle((x - 10, y + 26, x + 10, SIDE_PX), _SKIN)
-        draw.ellipse((x - 20, y + 10, x + 20, y + 38), _SKIN, _OUTLINE, 1)
-        for finger in (-18, -6, 6, 18):
-            draw.line((x + finger, y + 22, x + finger * 0.8, y + 2), _SKIN, 7)
+        draw.rectangle((x - 12, y + 40, x + 12, SIDE_PX), _SKIN)
+        draw.ellipse((x - 24, y + 18, x + 24, y + 56), _SKIN, _OUTLINE, 1)
+        for finger in (-20, -7, 7, 20):
+            draw.line((x + finger, y + 30, x + finger * 0.8, y + 10), _SKIN, 8)
     else:
-        draw.rectangle((x - 10, y + 52, x + 10, SIDE_PX), _SKIN)
-        draw.ellipse((x - 13, y + 42, x + 13, y + 62), _SKIN, _OUTLINE, 1)
-        draw.line((x, y + 48, x, y + 26), _SKIN, 6)
+        draw.rectangle((x - 12, y + 76, x + 12, SIDE_PX), _SKIN)
+        draw.ellipse((x - 15, y + 62, x + 15, y + 88), _SKIN, _OUTLINE, 1)
+        draw.line((x, y + 70, x, y + 22), _SKIN, 8)

@@ -18,16 +18,16 @@ COLOURS: dict[str, tuple[int, int, int]] = {
     "purple": (150, 50, 190),
     "white": (245, 245, 245),
 }
-SHAPES = ("ball", "box", "cone", "ring", "star")
+SHAPES = ("ball", "cone", "cup", "flag", "ring")
 # place -> (base colour, stripe colour, domain of its intent streams)
 PLACES: dict[str, tuple[tuple[int, int, int], tuple[int, int, int], str]] = {
-    "table": ((150, 110, 75), (135, 97, 65), "cooking"),
-    "floor": ((120, 125, 130), (105, 110, 116), "dailylife"),
-    "shelf": ((75, 95, 105), (62, 80, 90), "shopping"),
-    "lawn": ((120, 150, 95), (108, 138, 84), "sports"),
+    "table": ((70, 45, 25), (58, 37, 20), "cooking"),
+    "floor": ((52, 52, 56), (42, 42, 46), "dailylife"),
+    "shelf": ((30, 42, 62), (24, 34, 52), "shopping"),
+    "lawn": ((30, 58, 28), (24, 48, 22), "sports"),
 }
-Gesture = Literal["grabs", "points at"]
-GESTURES: tuple[Gesture, ...] = ("grabs", "points at")
+Gesture = Literal["grabs", "taps"]
+GESTURES: tuple[Gesture, ...] = ("grabs", "taps")
 NAMES = ("Mia", "Tom", "Ana", "Leo", "Eva", "Max")
 JOBS = ("nurse", "pilot", "baker", "coach", "actor", "judge")
 PURPOSES = ("a game", "a gift", "a class", "a show", "a party", "a photo")

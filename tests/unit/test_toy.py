@@ -7,9 +7,17 @@ import numpy as np
 import pytest
 
 from data_builders.toy.build import build_toy
-from data_builders.toy.plan import FPS, Plan, gold_runs, is_asked_for, plan_stream, to_stream
+from data_builders.toy.plan import (
+    FPS,
+    Plan,
+    gold_runs,
+    is_asked_for,
+    plan_stream,
+    thought,
+    to_stream,
+)
 from data_builders.toy.render import draw_frame
-from data_builders.toy.world import COLOURS, Frame, Hand, Thing, all_things, is_held_out
+from data_builders.toy.world import COLOURS, SHAPES, Frame, Hand, Thing, all_things, is_held_out
 from proact_train.core.contracts import load_streams
 from proact_train.core.types import Stream
 from proact_train.stream.store import read_frames
@@ -49,7 +57,7 @@ def test_splits_share_no_video_and_cover_all_uses(toy: Path):
 def test_held_out_combinations_appear_in_test_alone(use):
     for split in ("train", "rl", "test"):
         for seed in range(60):
-            plan = plan_stream(random.Random(seed), use, split)
+            plan = plan_stream(random.Random(seed), use, split, place="shelf")
             seen = {thing for frame in plan.frames for thing in frame.slots if thing}
             held_out = {thing for thing in seen if is_held_out(thing, plan.place)}
             if split == "test":
@@ -70,7 +78,7 @@ def test_every_colour_shape_and_place_is_trained():
 
 
 def test_a_board_splits_an_interval_by_hand():
-    red, blue = Thing("red", "ball"), Thing("blue", "box")
+    red, blue = Thing("red", "ball"), Thing("blue", "cup")
     shown = [
         Frame((red, None)),
         Frame((red, blue), (True, False)),
@@ -82,18 +90,35 @@ def test_a_board_splits_an_interval_by_hand():
 
 
 def test_an_act_needs_the_hand_the_gesture_and_the_thing_by_hand():
-    red, blue = Thing("red", "ball"), Thing("blue", "box")
+    red, blue = Thing("red", "ball"), Thing("blue", "cup")
     plan = Plan("action", "table", red, "grabs", ())
     both = (red, blue)
     assert is_asked_for(plan, Frame(both, hand=Hand("grabs", 0)))
-    assert not is_asked_for(plan, Frame(both, hand=Hand("points at", 0)))
+    assert not is_asked_for(plan, Frame(both, hand=Hand("taps", 0)))
     assert not is_asked_for(plan, Frame(both, hand=Hand("grabs", 1)))
     assert not is_asked_for(plan, Frame(both))
 
 
+def test_a_thought_judges_each_word_that_describes_a_thing_by_hand():
+    red, blue = Thing("red", "ball"), Thing("blue", "ball")
+    plan = Plan("object", "table", red, "grabs", ())
+    assert thought(plan, Frame((red, blue))) == (
+        "want red ball, see left red yes ball yes, right blue no ball yes"
+    )
+    assert thought(plan, Frame((red, None), (True, False))) == (
+        "want red ball, see left none, right none"
+    )
+    plan = Plan("action", "table", red, "grabs", ())
+    assert thought(plan, Frame((red, blue), hand=Hand("taps", 1))) == (
+        "want hand grabs red ball, see left red ball, right blue ball, "
+        "hand taps no blue no ball yes"
+    )
+    assert thought(plan, Frame((None, None))).endswith("right none, no hand")
+
+
 def test_an_intent_speaks_once_an_interval_and_names_what_memory_names():
     rng = random.Random(5)
-    plan = plan_stream(rng, "intent", "train")
+    plan = plan_stream(rng, "intent", "train", place="lawn")
     stream = to_stream(plan, "x", "/tmp/x.mp4", "train", rng)
     replies = [answer for answer in gold_answers(stream) if answer != "<Silence>"]
     assert len(replies) == len(stream.intervals)
@@ -114,7 +139,7 @@ def test_decoded_pixels_bear_out_thoughts_and_intervals(toy: Path):
         seen = colours_in_view(stream)
         thoughts = stream.thoughts or {}
         for idx in range(stream.num_frames):
-            words = set(thoughts[idx].replace(",", "").split())
+            words = set(thoughts[idx].partition("see")[2].replace(",", "").split())
             assert seen[idx] == words & set(COLOURS), (stream.id, idx, thoughts[idx])
         for interval in stream.intervals:
             target = (stream.query[0].text if stream.query else stream.memory[0]).split()
@@ -126,6 +151,6 @@ def test_decoded_pixels_bear_out_thoughts_and_intervals(toy: Path):
 def test_every_shape_looks_different():
     pictures = [
         np.asarray(draw_frame(Frame((Thing("red", shape), None)), "table")).tobytes()
-        for shape in ("ball", "box", "cone", "ring", "star")
+        for shape in SHAPES
     ]
-    assert len(set(pictures)) == 5
+    assert len(set(pictures)) == len(SHAPES)

@@ -9,6 +9,7 @@ from PIL import Image
 
 from data_builders.toy.plan import USES, plan_stream, to_stream
 from data_builders.toy.render import draw_frame
+from data_builders.toy.world import PLACES
 from proact_train.core.types import Message, Stream
 from proact_train.model.tiny import SMALLEST, TinySize, build_tiny_checkpoint
 from proact_train.stream.grammar import render
@@ -21,7 +22,7 @@ MAX_PIXELS = 64 * 64
 def toy_stream(idx: int, split: str = "train") -> tuple[Stream, list[Image.Image]]:
     """A toy stream and its frames, drawn without a video."""
     rng = random.Random(f"tests/{split}/{idx}")
-    plan = plan_stream(rng, USES[idx % len(USES)], split)
+    plan = plan_stream(rng, USES[idx % len(USES)], split, rng.choice(list(PLACES)))
     images = [draw_frame(frame, plan.place).resize((64, 64)) for frame in plan.frames]
     return to_stream(plan, f"toy-{idx}", "/nowhere.mp4", split, rng), images
 
