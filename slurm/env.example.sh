@@ -11,6 +11,9 @@ export PROACT_ACCELERATE=recipes/accelerate/zero3_2nodes.yaml
 # Nothing is downloaded while a job runs.
 export HF_HUB_OFFLINE=1
 export TOKENIZERS_PARALLELISM=false
+# DeepSpeed compiles its helpers here at the first launch: local to the node, or nodes would wait for
+# one another's locks in a shared home.
+export TORCH_EXTENSIONS_DIR=/tmp/torch_extensions_$USER
 # wandb writes below ./wandb; `wandb sync` sends it from a node with network.
 export WANDB_MODE=offline
 # The interface that nodes reach one another by, where they have several.

@@ -29,7 +29,6 @@ from .world import (
 Use = Literal["object", "action", "intent"]
 USES: tuple[Use, ...] = ("object", "action", "intent")
 NUM_FRAMES = 10
-NUM_SHORT_FRAMES = 2
 FPS = 1.0
 DATASET, LICENCE = "toy", "Apache-2.0"
 
@@ -75,12 +74,12 @@ def plan_stream(rng: random.Random, use: Use, split: str, place: str) -> Plan:
     return Plan(use, place, target, gesture, frames)
 
 
-def shorten(plan: Plan, rng: random.Random) -> Plan:
-    """`NUM_SHORT_FRAMES` of a plan around a moment that counts: mostly where an interval begins."""
+def shorten(plan: Plan, num_frames: int, rng: random.Random) -> Plan:
+    """`num_frames` of a plan around a moment that counts: mostly where an interval begins."""
     start, end = rng.choice(gold_runs(plan) or [(NUM_FRAMES // 2, NUM_FRAMES // 2 + 1)])
     first = rng.choice((start - 1, start - 1, start, end - 1))
-    first = max(0, min(NUM_FRAMES - NUM_SHORT_FRAMES, first))
-    return replace(plan, frames=plan.frames[first : first + NUM_SHORT_FRAMES])
+    first = max(0, min(NUM_FRAMES - num_frames, first))
+    return replace(plan, frames=plan.frames[first : first + num_frames])
 
 
 def to_stream(
@@ -108,8 +107,8 @@ def to_stream(
 def query_text(plan: Plan) -> str:
     """What the user asks for at the start of an event stream."""
     if plan.use == "object":
-        return f"Alert me when the {plan.target} is in view."
-    return f"Alert me when a hand {plan.gesture} the {plan.target}."
+        return f"Watch for the {plan.target}: alert me when it is in view."
+    return f"Watch for the {plan.target}: alert me when a hand {plan.gesture} it."
 
 
 def is_asked_for(plan: Plan, frame: Frame) -> bool:
@@ -150,8 +149,8 @@ def thought(plan: Plan, frame: Frame) -> str:
             seen.append(f"{side} {thing if is_action else _judged(thing, plan.target)}")
     if is_action:
         seen.append(_hand_clause(plan, frame))
-    wanted = f"hand {plan.gesture} {plan.target}" if is_action else str(plan.target)
-    return f"want {wanted}, see {', '.join(seen)}"
+    wanted = f"{plan.target}, hand {plan.gesture}" if is_action else str(plan.target)
+    return f"want {wanted}, {', '.join(seen)}"
 
 
 def _hand_clause(plan: Plan, frame: Frame) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import socket
 import subprocess
@@ -28,7 +27,7 @@ def launch_stage(stage: str, overrides: Mapping[str, object], num_processes: int
     command += [f"{key}={value}" for key, value in overrides.items()]
     shown = ["accelerate", "launch", *command[3:]]
     print(shlex.join(shown), flush=True)
-    code = subprocess.run(command, env={**os.environ, "OMP_NUM_THREADS": "1"}).returncode
+    code = subprocess.run(command).returncode
     if code:
         raise RunError(
             f"stage {stage}",

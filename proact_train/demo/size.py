@@ -6,15 +6,17 @@ from dataclasses import dataclass
 
 from ..core.errors import RunError
 
-NUM_TRAIN, NUM_RL, NUM_TEST = 1536, 96, 90
+NUM_SHORT, NUM_TRAIN, NUM_RL, NUM_TEST = 4800, 720, 96, 96
 RL_STEPS = 30
 _FEWEST = 16  # one optimiser step of stage 1
+_FEWEST_TEST = 24  # two streams of each domain of intent: a control swaps between them
 
 
 @dataclass(frozen=True)
 class DemoSize:
     """Streams of each split, GSPO steps, and training processes."""
 
+    num_short: int
     num_train: int
     num_rl: int
     num_test: int
@@ -35,9 +37,10 @@ class DemoSize:
                 "--num-processes", str(num_processes), "1, 2, 4 or 8", "The toy batch divides so."
             )
         return cls(
+            num_short=max(_FEWEST, round(NUM_SHORT * scale)),
             num_train=max(_FEWEST, round(NUM_TRAIN * scale)),
             num_rl=max(_FEWEST, round(NUM_RL * scale)),
-            num_test=max(9, round(NUM_TEST * scale)),
+            num_test=max(_FEWEST_TEST, round(NUM_TEST * scale)),
             rl_steps=max(2, round(RL_STEPS * scale)),
             num_processes=num_processes,
         )

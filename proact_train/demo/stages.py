@@ -34,6 +34,8 @@ from .launch import RECIPES, launch_stage
 from .machine import MemoryWatch, describe_machine
 from .size import DemoSize
 
+_NUM_READ = 300  # streams that the tokenizer is trained on
+
 
 @dataclass(frozen=True)
 class Stage:
@@ -64,7 +66,7 @@ def build_stages(
     ]
     for rl_seed in rl_seeds:
         run = folder.rl_run(rl_seed)
-        title = "GSPO" if rl_seed == rl_seeds[0] else f"GSPO, seed {rl_seed}"
+        title = f"GSPO, seed {rl_seed}"
         stages.append(Stage(title, run / MODEL / COMPLETE, partial(_rl, folder, size, rl_seed)))
         evaluations.append((names.rl_name(rl_seed), run / MODEL, None))
     return stages + [
@@ -107,14 +109,15 @@ def _timed(folder: DemoFolder, stage: Stage) -> None:
 
 def _toy(folder: DemoFolder, size: DemoSize, seed: int) -> None:
     splits = {"train": size.num_train, "rl": size.num_rl, "test": size.num_test}
-    print(build_toy(folder.data, splits, seed))
+    print(build_toy(folder.data, splits, seed, size.num_short))
 
 
 def _tiny(folder: DemoFolder, seed: int) -> None:
     """Random weights; the vocabulary comes from what the training streams say."""
     from ..model.tiny import build_tiny_checkpoint
 
-    corpus = [text for stream in load_streams(folder.train_streams) for text in _texts(stream)]
+    streams = load_streams(folder.train_streams)[-_NUM_READ:]
+    corpus = [text for stream in streams for text in _texts(stream)]
     build_tiny_checkpoint(folder.tiny, corpus, seed, max_pixels=_watching().max_pixels)
     (folder.tiny / COMPLETE).touch()
 

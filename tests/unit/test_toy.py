@@ -44,6 +44,13 @@ def test_the_same_seed_gives_the_same_bytes(toy: Path, tmp_path: Path):
     assert (tmp_path / "other/test.jsonl").read_bytes() != (toy / "test.jsonl").read_bytes()
 
 
+def test_the_train_split_begins_with_its_short_streams(tmp_path: Path):
+    build_toy(tmp_path, {"train": 3, "test": 3}, seed=3, num_short=9)
+    lengths = [stream.num_frames for stream in load_streams(tmp_path / "train.jsonl")]
+    assert lengths == [2] * 6 + [5] * 3 + [10] * 3
+    assert [stream.num_frames for stream in load_streams(tmp_path / "test.jsonl")] == [10] * 3
+
+
 def test_splits_share_no_video_and_cover_all_uses(toy: Path):
     streams = {split: load_streams(toy / f"{split}.jsonl") for split in SIZES}
     paths = [stream.video.path for rows in streams.values() for stream in rows]
@@ -103,15 +110,14 @@ def test_a_thought_judges_each_word_that_describes_a_thing_by_hand():
     red, blue = Thing("red", "ball"), Thing("blue", "ball")
     plan = Plan("object", "table", red, "grabs", ())
     assert thought(plan, Frame((red, blue))) == (
-        "want red ball, see left red yes ball yes, right blue no ball yes"
+        "want red ball, left red yes ball yes, right blue no ball yes"
     )
     assert thought(plan, Frame((red, None), (True, False))) == (
-        "want red ball, see left none, right none"
+        "want red ball, left none, right none"
     )
     plan = Plan("action", "table", red, "grabs", ())
     assert thought(plan, Frame((red, blue), hand=Hand("taps", 1))) == (
-        "want hand grabs red ball, see left red ball, right blue ball, "
-        "hand taps no blue no ball yes"
+        "want red ball, hand grabs, left red ball, right blue ball, hand taps no blue no ball yes"
     )
     assert thought(plan, Frame((None, None))).endswith("right none, no hand")
 
@@ -139,7 +145,7 @@ def test_decoded_pixels_bear_out_thoughts_and_intervals(toy: Path):
         seen = colours_in_view(stream)
         thoughts = stream.thoughts or {}
         for idx in range(stream.num_frames):
-            words = set(thoughts[idx].partition("see")[2].replace(",", "").split())
+            words = set(thoughts[idx].partition("left")[2].replace(",", "").split())
             assert seen[idx] == words & set(COLOURS), (stream.id, idx, thoughts[idx])
         for interval in stream.intervals:
             target = (stream.query[0].text if stream.query else stream.memory[0]).split()
