@@ -13,7 +13,7 @@ export HF_HUB_OFFLINE=1
 export TOKENIZERS_PARALLELISM=false
 # DeepSpeed compiles its helpers here at the first launch: local to the node, or nodes would wait for
 # one another's locks in a shared home.
-export TORCH_EXTENSIONS_DIR=/tmp/torch_extensions_$USER
+export TORCH_EXTENSIONS_DIR=/tmp/torch_extensions_$(id -un)
 # wandb writes below ./wandb; `wandb sync` sends it from a node with network.
 export WANDB_MODE=offline
 # The interface that nodes reach one another by, where they have several.

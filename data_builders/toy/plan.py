@@ -57,12 +57,10 @@ def plan_stream(rng: random.Random, use: Use, split: str, place: str) -> Plan:
     twins = [t for t in others if (t.colour == target.colour) != (t.shape == target.shape)]
     tracks = [_distractor_track(rng, others, twins), _distractor_track(rng, others, twins)]
     hidden = [[False] * NUM_FRAMES, [False] * NUM_FRAMES]
-    asked: list[int] = []
     slot = rng.randrange(2)
     for start, length in _spans(rng):
         for idx in range(start, start + length):
             tracks[slot][idx] = target
-            asked.append(idx)
         if length == 4 and rng.random() < 0.6:
             hidden[slot][start + rng.choice((1, 2))] = True
     gesture = rng.choice(GESTURES)

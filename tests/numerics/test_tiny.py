@@ -50,7 +50,7 @@ def test_the_same_arguments_give_the_same_bytes(checkpoint: Path, tmp_path: Path
 
 def test_the_worlds_words_are_single_tokens_and_text_round_trips(checkpoint: Path):
     tokenizer = AutoProcessor.from_pretrained(checkpoint).tokenizer
-    for word in (" red", " ball", " purple", " ring", " left", " yes"):
+    for word in (" red", " ball", " purple", " ring", " left", " yes", " view"):
         assert len(tokenizer.encode(word, add_special_tokens=False)) == 1, word
     for message in gold_messages(toy_stream(2)[0]):
         text = message["content"][0]["text"]

@@ -17,7 +17,7 @@ from data_builders.toy.plan import (
     to_stream,
 )
 from data_builders.toy.render import draw_frame
-from data_builders.toy.world import COLOURS, SHAPES, Frame, Hand, Thing, all_things, is_held_out
+from data_builders.toy.world import COLOURS, Frame, Hand, Thing, all_things, is_held_out
 from proact_train.core.contracts import load_streams
 from proact_train.core.types import Stream
 from proact_train.stream.store import read_frames
@@ -157,6 +157,6 @@ def test_decoded_pixels_bear_out_thoughts_and_intervals(toy: Path):
 def test_every_shape_looks_different():
     pictures = [
         np.asarray(draw_frame(Frame((Thing("red", shape), None)), "table")).tobytes()
-        for shape in SHAPES
+        for shape in ("ball", "cone", "cup", "flag", "ring")
     ]
-    assert len(set(pictures)) == len(SHAPES)
+    assert len(set(pictures)) == 5
