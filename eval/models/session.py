@@ -42,7 +42,7 @@ class SessionModel:
         if adapter is not None:
             model = _merge(model, adapter)
         name = Path(path).as_posix() if adapter is None else f"{path} + {adapter}"
-        return cls(name, model.eval(), load_processor(path, recipe.max_pixels), recipe)
+        return cls(name, model, load_processor(path, recipe.max_pixels), recipe)
 
     def open(self, streams: Sequence[Stream]) -> SessionWatch:
         return SessionWatch(self, streams)

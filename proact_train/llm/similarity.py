@@ -129,5 +129,6 @@ def _load_encoder(device: str) -> tuple[Any, Any]:
     unused = ("pooler.", "embeddings.position_ids")
     model.load_state_dict({k: v for k, v in weights.items() if not k.startswith(unused)})
     tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    # Built from its configuration, it starts in training mode: dropout would change the scores.
     model.eval().requires_grad_(False)
     return tokenizer, model.to(device)  # type: ignore[arg-type]

@@ -89,7 +89,7 @@ def sample_completions(
     assert num_generations > 0
     assert max_new_tokens > 0
     was_training = model.training
-    model.eval()
+    model.eval()  # samples and their log-probs are the policy's own: no dropout
     try:
         return _sample(
             model,

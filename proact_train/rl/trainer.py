@@ -134,7 +134,7 @@ class GspoTrainer(Trainer):
         model: Any = self.model_wrapped
         temperature = self.recipe.temperature
         was_training = model.training
-        model.eval()
+        model.eval()  # no dropout in what the new log-probs are held against
         if self.recipe.num_iterations > 1:
             old = group_logps(model, group.trunk, group.completions, temperature)
             group = replace(group, old_logps=old.logps)

@@ -98,7 +98,7 @@ def test_one_layer_keeps_what_the_formula_says(size, dtype):
 @pytest.mark.parametrize("size", SIZES)
 def test_kv_cache_equals_the_formula(size):
     config = build_config(*size)
-    model = Qwen3VLForConditionalGeneration(config).eval()
+    model = Qwen3VLForConditionalGeneration(config)
     with torch.no_grad():
         output = model(input_ids=torch.full((1, NUM_TOKENS), 7), use_cache=True)
     cache = getattr(output, "cache", None) or output.past_key_values

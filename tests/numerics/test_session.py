@@ -19,7 +19,7 @@ NUM_FRAMES = (4, 2, 3)
 @pytest.fixture(scope="module")
 def loaded(tmp_path_factory):
     folder = tiny_checkpoint(tmp_path_factory.mktemp("tiny"))
-    return load_model(folder).eval(), load_processor(folder, MAX_PIXELS)
+    return load_model(folder), load_processor(folder, MAX_PIXELS)
 
 
 def new_messages(stream, frame: int):

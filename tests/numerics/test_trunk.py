@@ -213,6 +213,7 @@ def test_sampled_logprobs_equal_teacher_forced_ones(folder, processor, monkeypat
     assert {keys.shape[0] for keys in cache.keys.values()} == {1}
     with torch.no_grad():
         result = trunk_logprobs(model, trunk, [one.token_ids for one in sampled])
+        # Sampled without dropout, so compared without.
         plain = plain_logprobs(model.eval(), encoded, [list(one.token_ids) for one in sampled])
     for one, forced, padded in zip(sampled, result.logps, plain, strict=True):
         torch.testing.assert_close(torch.tensor(one.logps), forced, atol=1e-5, rtol=0)
