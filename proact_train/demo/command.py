@@ -24,10 +24,14 @@ from .folder import DemoFolder
 from .size import DemoSize
 
 # For this process and those it launches. On a tiny model a second thread costs more than it brings,
-# and the demo is the same with a GPU in the machine as without. The libraries' own announcements
-# (a deprecated name, the accelerator that was found) are not the reader's business.
+# and the demo is the same with a GPU in the machine as without. What it launches keeps freed memory
+# for the next step: by default glibc gives every large tensor back and faults its pages in again.
+# The libraries' own announcements (a deprecated name, the accelerator that was found) are not the
+# reader's business.
 _ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
+    "MALLOC_MMAP_THRESHOLD_": str(1 << 30),
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 30),
     "CUDA_VISIBLE_DEVICES": "",
     "DS_ACCELERATOR": "cpu",
     "PYTHONWARNINGS": "ignore::FutureWarning",

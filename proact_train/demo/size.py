@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ..core.errors import RunError
 
 NUM_SHORT, NUM_TRAIN, NUM_RL, NUM_TEST = 4800, 720, 96, 96
-RL_STEPS = 30
+RL_STEPS = 24
 _FEWEST = 16  # one optimiser step of stage 1
 _FEWEST_TEST = 24  # two streams of each domain of intent: a control swaps between them
 
